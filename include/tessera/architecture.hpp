@@ -1,0 +1,104 @@
+// An architecture: the geometry of a decoder-only transformer, dense or sparse (Mixture of Experts), and its
+// exact parameter counts. Widths are in elements, counts are integers. A plain value: build it by hand, by
+// ladder(), or from a preset, file or Hugging Face config.json (io/architecture_reader.hpp).
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+enum class AttentionKind : std::uint8_t { gqa, mla };           ///< MHA is gqa with kv_heads == heads
+enum class NormKind : std::uint8_t { rms, layer };              ///< rms: h weights; layer: 2h (scale and bias)
+enum class QkNorm : std::uint8_t { none, per_head, full_width };  ///< weights: head_dim each, or whole width
+
+struct Architecture {
+  std::string name;
+
+  std::int64_t layers = 0;    ///< transformer layers, without multi-token-prediction (MTP) modules
+  std::int64_t hidden = 0;    ///< residual width
+  std::int64_t heads = 0;     ///< query heads
+  std::int64_t kv_heads = 0;  ///< key/value heads
+  std::int64_t head_dim = 0;  ///< width of a head (gqa)
+
+  AttentionKind attention = AttentionKind::gqa;
+  std::int64_t q_lora = 0, kv_lora = 0;                ///< MLA latent widths; q_lora 0: queries not compressed
+  std::int64_t qk_nope = 0, qk_rope = 0, v_head = 0;   ///< MLA head widths
+
+  std::int64_t dense_ffn = 0;  ///< width of a dense FFN
+  bool gated = true;           ///< gated FFN (3 matrices) or not (2)
+
+  std::int64_t experts = 0;     ///< routed experts of a MoE layer; 0: dense model
+  std::int64_t top_k = 0;       ///< routed experts per token
+  std::int64_t expert_ffn = 0;  ///< width of one routed expert
+  std::int64_t shared_ffn = 0;  ///< total width of the shared experts of a layer; 0: none
+  std::int64_t dense_layers = 0;  ///< the first k layers are dense
+  std::int64_t moe_every = 1;     ///< of the rest, layer i is MoE iff i % moe_every == moe_every - 1
+
+  std::int64_t vocabulary = 0;
+  bool tied = false;                      ///< embedding and head share their matrix
+  std::int64_t learned_positions = 0;     ///< rows of a learned position embedding; 0: none (RoPE)
+  std::int64_t mtp_layers = 0;            ///< multi-token-prediction modules (costed, not in `layers`)
+
+  std::int64_t window = 0;                ///< sliding-window (or chunk) width in tokens; 0: none
+  double window_share = 0.0;              ///< share of the layers that use the window, 0..1
+  std::int64_t linear_attention_layers = 0;  ///< layers with linear instead of softmax attention
+  std::int64_t mamba_layers = 0;          ///< state-space layers (counted where known, not costed)
+
+  // Small tensors, for exact counts.
+  NormKind norm = NormKind::rms;
+  std::int64_t norms_per_layer = 2;
+  QkNorm qk_norm = QkNorm::none;
+  bool qkv_bias = false, out_bias = false, ffn_bias = false, router_bias = false, head_bias = false;
+  bool shared_gate = false;      ///< a gate of `hidden` weights on the shared expert
+  bool attention_sinks = false;  ///< one weight per head and layer
+  std::int64_t shared_kv_every = 1;  ///< cross-layer attention: only every n-th layer has K/V projections
+  std::int64_t extra_parameters = 0;  ///< parameters of parts described in `note`, counted in total and active
+  double unfused_activation = 0.0;   ///< 1: the activation runs op by op (clamped, biased GLU); 0: fused
+
+  std::int64_t rung = 0;   ///< q of the ladder; 0: not of a ladder
+  double split = 1.0;      ///< split factor G = dense-equivalent FFN width / expert_ffn (law axis)
+  std::string left_out;    ///< parts of the published model that are not counted (vision encoder, MTP, ...)
+
+  bool is_moe() const { return experts > 0; }
+  /// Is layer `i` (0-based) a MoE layer?
+  bool moe_layer(std::int64_t i) const {
+    return is_moe() && i >= dense_layers && i % moe_every == moe_every - 1;
+  }
+  std::int64_t moe_layer_count() const;
+
+  bool operator==(const Architecture&) const = default;
+};
+
+/// Exact parameter counts. `non_embedding_*` follow the counting rule of the joint law (domain.md section 2:
+/// attention, FFN and expert matrices only; no embedding, head, router, gate or norm weights).
+struct ParameterCount {
+  std::int64_t non_embedding_total = 0, non_embedding_active = 0;
+  std::int64_t all_total = 0;                        ///< every stored weight
+  std::int64_t all_active = 0;                       ///< weights one token meets, input embedding included
+  std::int64_t all_active_without_input_embedding = 0;
+  std::int64_t all_active_without_embedding_and_head = 0;
+  double sparsity() const;                           ///< S = 1 - N_act/N_tot of the non-embedding counts
+};
+
+/// Counts of an architecture. Pure. Throws InputError where the geometry is inconsistent (see check()).
+ParameterCount count_parameters(const Architecture&);
+
+/// Throws InputError naming the first inconsistent field: non-positive widths, top_k > experts, heads not a
+/// multiple of kv_heads, MoE without expert width, values beyond 2^40, and so on.
+void check(const Architecture&);
+
+/// Parameters of the geometry ladder (domain.md section 2).
+struct LadderRung {
+  std::int64_t q = 12, experts = 96, top_k = 2;
+  double split = 4;
+  std::int64_t vocabulary = 257536, kv_heads = 8, shared_experts = 1, dense_layers = 1, head_dim = 128;
+  double layers_per_rung = 4, heads_per_rung = 4, ffn_ratio = 2.5;  ///< layers = 4q, heads = 4q, d_ff = 2.5 d
+  bool tied = false;
+};
+
+/// The architecture of a rung. experts == 0 gives the dense model of the rung.
+/// Throws InputError where widths are not whole numbers or top_k > experts.
+Architecture ladder(const LadderRung&);
+
+}  // namespace tessera

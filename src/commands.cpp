@@ -1,0 +1,13 @@
+// The list of commands, in the order of --help.
+#include "command.hpp"
+
+namespace tessera {
+
+void add_presets(CLI::App&, Session&);
+
+const AddCommand kCommands[] = {
+    add_presets,
+};
+const int kCommandCount = sizeof(kCommands) / sizeof(kCommands[0]);
+
+}  // namespace tessera
