@@ -1,0 +1,17 @@
+# Facts that `tessera --version` prints, found at configure time.
+function(tessera_version_definitions file)
+  set(mpi "${MPI_CXX_LIBRARY_VERSION_STRING}")
+  if(mpi MATCHES "MPICH Version:[ \t]*([^ \t\r\n]+)")
+    set(mpi "MPICH ${CMAKE_MATCH_1}")
+  elseif(mpi)
+    string(REGEX REPLACE "[\r\n].*" "" mpi "${mpi}")
+  else()
+    set(mpi "library not known (standard ${MPI_CXX_VERSION})")
+  endif()
+  set(sanitizers "")
+  if(TESSERA_SANITIZE)
+    set(sanitizers ", sanitizers ${TESSERA_SANITIZE}")
+  endif()
+  set_source_files_properties(${file} PROPERTIES COMPILE_DEFINITIONS
+    "TESSERA_VERSION=\"${PROJECT_VERSION}\";TESSERA_BUILD_TYPE=\"${CMAKE_BUILD_TYPE}\";TESSERA_SANITIZERS=\"${sanitizers}\";TESSERA_MPI_VERSION=\"${mpi}\";TESSERA_HDF5_VERSION=\"${HDF5_VERSION}, parallel\"")
+endfunction()
