@@ -3,19 +3,18 @@
 // applied), so the search needs no file. check() is the one place that says whether a study makes sense.
 #pragma once
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/architecture.hpp"
+#include "tessera/budget.hpp"
 #include "tessera/cluster.hpp"
+#include "tessera/law.hpp"
 #include "tessera/plan.hpp"
 
 namespace tessera {
-
-struct Law;  // tessera/law.hpp
 
 /// Values an axis may take. Order and repetition do not matter: the space sorts them and drops repeats.
 template <class T>
@@ -59,9 +58,7 @@ struct Study {
   std::vector<Cluster> clusters;
 
   std::vector<double> days;  ///< windows [days]; ascending
-  /// Share of the window that trains, 0..1, for a cluster and an architecture. Empty: 1.
-  std::function<double(const Cluster&, const ParameterCount&)> goodput;
-  std::string goodput_text = "1";  ///< as the study gives it, for printing
+  GoodputModel goodput;      ///< share of the window that trains; default: constant 1
 
   std::vector<std::int64_t> batches;  ///< sequences per optimizer step
   std::int64_t sequence = 0;          ///< tokens per sequence
@@ -73,9 +70,9 @@ struct Study {
 
   PlanAxes plan;
 
-  std::shared_ptr<const Law> law;
-  std::optional<double> least_tokens_per_active;  ///< below: the architecture is refused for that window
-  std::optional<double> most_tokens_per_active;   ///< above: the tokens are cut to it
+  Law law;
+  TokenBounds token_bounds;  ///< on tokens per active parameter; below: refused for that window, above: cut
+  TokenValue token_value;    ///< critical batch and repetition; off by default
 
   std::int64_t top = 100;  ///< rows kept per envelope (cluster x window)
   Record record = Record::all;
