@@ -33,7 +33,6 @@ struct PlanAxes {
   Axis<Recompute> recompute;
   Axis<Schedule> schedule;   ///< all: the schedules of the cluster's stack
   Axis<Precision> precision; ///< all: the formats of the cluster's device
-  std::optional<bool> folding;  ///< overrides the stack's expert folding; nothing: as the stack does
   Optimizer optimizer = Optimizer::adam;
 };
 
@@ -54,7 +53,7 @@ struct Study {
   std::vector<std::string> presets;  ///< "kind name hash" of each preset used; a resumed sweep compares them
 
   /// One per cluster preset x node count, in the order of the file (presets outermost). devices and memory_cap
-  /// [B] are set.
+  /// [B] are set; `folding` of the study file overrides stack.folding here.
   std::vector<Cluster> clusters;
 
   std::vector<double> days;  ///< windows [days]; ascending

@@ -133,8 +133,9 @@ struct EnvelopeCounts {
   std::uint32_t cluster = 0;
   double window_days = 0;             ///< [days]
   std::uint64_t ranked = 0;           ///< architectures with a loss
-  std::uint64_t nothing_fits = 0;     ///< no plan fits
+  std::uint64_t nothing_fits = 0;     ///< no plan is legal and fits
   std::uint64_t too_few_tokens = 0;   ///< below the bound on tokens per active parameter
+  std::uint64_t outside_law = 0;      ///< the law has no value there
 };
 
 struct SweepResult {
@@ -177,12 +178,20 @@ class Reducer {
 
 class Context;  // search/context.hpp: one process, MPI, or a dry run
 
+struct Progress {
+  std::uint64_t units_total = 0;
+  std::uint64_t units_taken = 0;   ///< given out to any rank, or reused
+  std::uint64_t units_reused = 0;
+  double seconds = 0;              ///< since the start [s]
+  int ranks = 1;
+  const Reducer* own = nullptr;    ///< what rank 0 itself has finished (and reused)
+};
+
 struct SweepOptions {
   int threads = 1;                            ///< evaluating threads of this rank
   std::optional<double> time_limit_seconds;   ///< finish the units in hand and stop after this time [s]
   std::function<bool()> stop;                 ///< asked about every millisecond; true: finish units in hand
-  /// Called on rank 0 about four times a second and at the end.
-  std::function<void(const Reducer&, std::uint64_t units_total, double seconds)> progress;
+  std::function<void(const Progress&)> progress;  ///< called on rank 0 about four times a second and at the end
 };
 
 /// Runs the sweep on every rank of the context (a collective call). The result is complete on rank 0; on other
