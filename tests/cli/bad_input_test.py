@@ -1,0 +1,131 @@
+"""Study files that cannot be right: exit 2, PROBLEM (WHY) WHAT TO DO with file and key, nothing written."""
+import re
+import sys
+from pathlib import Path
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from program import *  # noqa: E402,F403
+
+STUDY = TINY.read_text()
+
+
+def changed(key, value, section=None):
+    """The study with `key = value`; `key` must stand in the file."""
+    text, times = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", STUDY)
+    assert times == 1, key
+    return text
+
+
+def added(section, line):
+    return STUDY.replace(f"[{section}]\n", f"[{section}]\n{line}\n")
+
+
+# name -> (study text, word that the message must contain)
+STUDIES = {
+    "unknown key": (added("plan", "tq = [1]"), "tq"),
+    "unknown section": (STUDY + "\n[nonsense]\nx = 1\n", "nonsense"),
+    "misspelled section": (STUDY.replace("[window]", "[windw]"), "windw"),
+    "text for a number": (changed("sequence", '"long"'), "sequence"),
+    "number for text": (changed("preset", "7"), "preset"),
+    "text in a list of numbers": (changed("q", '[6, "eight"]'), "q"),
+    "fraction for an integer": (changed("top_k", "[1.5]"), "top_k"),
+    "negative nodes": (changed("nodes", "[-4]"), "nodes"),
+    "no nodes": (changed("nodes", "[0]"), "nodes"),
+    "empty list of nodes": (changed("nodes", "[]"), "nodes"),
+    "negative days": (changed("days", "[-1]"), "days"),
+    "zero days": (changed("days", "[0]"), "days"),
+    "NaN days": (changed("days", "[nan]"), "days"),
+    "infinite days": (changed("days", "[inf]"), "days"),
+    "zero batch": (changed("global", "[0]"), "global"),
+    "negative batch": (changed("global", "[-256]"), "global"),
+    "zero sequence": (changed("sequence", "0"), "sequence"),
+    "huge sequence": (changed("sequence", "9000000000000000000"), "sequence"),
+    "integer overflow": (changed("sequence", "99999999999999999999999"), ""),
+    "zero rung": (changed("q", "[0]"), "q"),
+    "negative rung": (changed("q", "[-6]"), "q"),
+    "negative experts": (changed("experts", "[-8]"), "experts"),
+    "top-k above the experts": (changed("top_k", "[64]"), "top_k"),
+    "zero top-k": (changed("top_k", "[0]"), "top_k"),
+    "zero split": (changed("split", "[0]"), "split"),
+    "negative split": (changed("split", "[-2]"), "split"),
+    "negative vocabulary": (changed("vocabulary", "-5"), "vocabulary"),
+    "unknown family": (changed("family", '"lader"'), "lader"),
+    "unknown cluster": (changed("preset", '"p6-b2000"'), "p6-b2000"),
+    "unknown law": (changed("name", '"mosaick"'), "mosaick"),
+    "unknown recomputation": (changed("recompute", '["sometimes"]'), "sometimes"),
+    "unknown schedule": (changed("schedule", '["2f2b"]'), "2f2b"),
+    "unknown precision": (changed("precision", '["bf17"]'), "bf17"),
+    "zero tensor parallelism": (changed("tp", "[0]"), "tp"),
+    "negative pipeline": (changed("pp", "[-1]"), "pp"),
+    "word for an axis": (changed("ep", '"some"'), "ep"),
+    "ZeRO 4": (changed("zero", "[4]"), "zero"),
+    "zero micro-batch": (changed("micro_batch", "[0]"), "micro_batch"),
+    "memory cap in words": (added("cluster", 'memory_cap = "plenty"'), "memory_cap"),
+    "negative memory cap": (added("cluster", 'memory_cap = "-5 GiB"'), "memory_cap"),
+    "goodput above 1": (added("window", "goodput = 1.5"), "goodput"),
+    "goodput zero": (added("window", "goodput = 0.0"), "goodput"),
+    "sparsity above 1": (added("architecture", "min_sparsity = 1.5"), "min_sparsity"),
+    "token bounds the wrong way": (added("law", "tokens_per_active_parameter = [150, 40]"), "tokens_per_active_parameter"),
+    "zero rows of the top": (changed("top", "0"), "top"),
+    "a key twice": (changed("q", "[6]\nq = [8]"), "q"),
+    "a quote left open": (changed("title", '"tiny'), ""),
+    "empty file": ("", ""),
+    "only a comment": ("# nothing\n", ""),
+    "binary file": (bytes(range(256)) * 8, ""),
+    "not UTF-8": (STUDY.replace("tiny", "t\xefny").encode("latin-1"), ""),
+    "JSON": ('{"cluster": {"preset": "p6-b200"}}', ""),
+}
+
+
+class BadStudies(ProgramTest):
+    def refused(self, done, words):
+        self.assertEqual(done.returncode, BAD_INPUT, f"stdout: {done.stdout[:300]} stderr: {done.stderr[:600]}")
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, r"(?s)tessera: .+ \(.+\) .+", "not PROBLEM (WHY) WHAT TO DO")
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_sweep_and_estimate_refuse(self):
+        for name, (text, word) in STUDIES.items():
+            study = self.write("bad.toml", text)
+            with self.subTest(study=name):
+                self.refused(run("sweep", study, "--out", self.dir / "out", "--json"), ["bad.toml", word])
+                self.assertFalse((self.dir / "out").exists(), "wrote something")
+                self.refused(run("estimate", study, "--json"), ["bad.toml", word])
+
+    def test_message_names_the_line_of_a_syntax_error(self):
+        study = self.write("bad.toml", STUDY.replace("days = [20]", "days = [20"))
+        line = STUDY.splitlines().index("days = [20]") + 1
+        done = run("sweep", study, "--out", self.dir / "out")
+        self.assertEqual(done.returncode, BAD_INPUT)
+        numbers = [int(n) for n in re.findall(r"\b(\d+)\b", done.stderr)]
+        self.assertTrue({line, line + 1} & set(numbers), done.stderr)
+
+    def test_every_rank_fails_and_one_speaks(self):
+        study = self.write("bad.toml", changed("nodes", "[0]"))
+        done = run("sweep", study, "--out", self.dir / "out", ranks=2)
+        self.assertEqual(done.returncode, BAD_INPUT, done.stderr)
+        self.assertEqual(done.stderr.count("tessera: "), 1, done.stderr)
+
+    def test_missing_study_and_folder_as_study(self):
+        self.refused(run("sweep", self.dir / "absent.toml", "--out", self.dir / "out"), ["absent.toml"])
+        self.refused(run("sweep", self.dir, "--out", self.dir / "out"), [self.dir.name])
+
+    def test_output_folder_that_cannot_be(self):
+        file = self.write("file", "in the way")
+        for out in (file, file / "below", Path("/proc/tessera/out")):
+            with self.subTest(out=out):
+                self.refused(run("sweep", TINY, "--out", out), [str(out)])
+        self.assertEqual(file.read_text(), "in the way")
+
+    def test_a_repeated_value_is_no_second_plan(self):
+        once = run_json("estimate", self.write("once.toml", changed("tp", "[1, 2]")))
+        study = self.write("twice.toml", changed("tp", "[1, 2, 2]"))
+        done = run("estimate", study, "--json")
+        if done.returncode == DONE:
+            self.assertEqual(one_object(done.stdout)["points"], once["points"])
+        else:
+            self.refused(done, ["tp"])
+
+
+if __name__ == "__main__":
+    main()
