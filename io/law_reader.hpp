@@ -3,8 +3,8 @@
 // Keys of a law file: form, title, source, evidence, note, [coefficients], [intervals] (95 %, two numbers each),
 // identified, fixed_tokens, noise_sd [nats], form_sd [nats], dense_only, synthetic_uncertainty,
 // [convention] size, embedding, router, sparsity; [range] axis = [low, high];
-// [level_slope] total, sparsity, tokens, split, cholesky (66 numbers); [members] rows = [[...], ...];
-// or same_as = "preset".
+// [level_slope] total, sparsity, tokens, split, cholesky (66 numbers); members = [...] (bootstrap members one after
+// the other, each in the order of the form's coefficients); or same_as = "preset" alone.
 #pragma once
 #include <string>
 #include <vector>

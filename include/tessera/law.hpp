@@ -70,6 +70,7 @@ struct LawConvention {
   bool embedding = false;  ///< N includes embedding and output head
   bool router = false;     ///< N includes router weights (hidden · experts per MoE layer); implied by embedding
   SparsityKind sparsity = SparsityKind::parameters;
+  double split_width = 0;  ///< G = split_width * hidden / expert width; 0: the architecture's own split factor
 };
 
 /// An axis a law has a fitted range on. tokens_per_active is D/N_act.
@@ -105,7 +106,7 @@ struct LawPoint {
   double experts = 1;         ///< routed experts of a MoE layer; 1: dense
   double active_experts = 1;  ///< experts a token meets (routed, and shared where the convention counts them)
   double activation = 1;      ///< (active + shared) / (all + shared) experts
-  double width_ratio = 2;     ///< 2 · hidden / expert width (granularity of the efficiency-leverage law)
+  double width_ratio = 0.5;   ///< 2 · hidden / expert width (granularity of the efficiency-leverage law)
 };
 
 struct Law {
@@ -138,8 +139,10 @@ inline bool predicts_loss(const Law& law) { return law.form != LawForm::efficien
 /// Predicted loss [nats/token]. Hot path, no allocation, never NaN: +infinity where the formula has no value
 /// (non-positive N or D, S outside [0, 1), G <= 0, E < 1) and for forms that do not predict a loss.
 double loss(const Law&, const LawPoint&);
-/// The same with other coefficients of the same form (ensemble members).
+/// The same with other coefficients of the same form (ensemble members). The point must be a formula_point().
 double loss(LawForm, std::span<const double> coefficients, const LawPoint&);
+/// The point with `total` set to what the formula calls N (active parameters for laws of SizeKind::active).
+LawPoint formula_point(const Law&, const LawPoint&);
 
 struct LawTerm {
   std::string name;  ///< "size", "data", "sparsity", "split", "constant", ...
@@ -151,7 +154,7 @@ std::vector<LawTerm> loss_terms(const Law&, const LawPoint&);
 
 /// L(D) = floor + amplitude · D^-exponent of the laws whose data term stands alone (all but Kaplan; Clark has
 /// amplitude 0): what a search and an ensemble use, since all but the tokens is fixed for an architecture.
-/// point.tokens is ignored. nullopt for Kaplan and for points without a value.
+/// point.tokens is ignored, the point must be a formula_point(). nullopt for Kaplan and for points without a value.
 struct DataTerm {
   double floor, amplitude, exponent;
 };
@@ -177,7 +180,7 @@ std::vector<Outside> outside(const Law&, const LawPoint&);
 std::vector<std::string> outside_range(const Law&, const LawPoint&);
 
 /// Point of lowest loss at `flops` = 6 N_act D with N_tot free and S, G, E as in `shape` (N_act = (1-S) N_tot).
-/// Golden section in log N; throws InputError for laws without a D axis.
+/// Golden section in log N; throws InputError for laws without a D axis and where flops is not positive.
 LawPoint optimum_at_flops(const Law&, const LawPoint& shape, double flops);
 
 }  // namespace tessera
