@@ -94,6 +94,8 @@ void TomlReader::fail(std::string_view key, const std::string& problem, const st
   throw InputError(where(key) + ": " + problem, why, remedy);
 }
 
+void TomlReader::fail(std::string_view key, const InputError& inner) const { throw InputError(where(key), inner); }
+
 const toml::node* TomlReader::find(std::string_view key) {
   known_.insert(std::string(key));
   return table_->get(key);

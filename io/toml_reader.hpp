@@ -11,6 +11,8 @@
 
 #include <toml++/toml.h>
 
+#include "tessera/error.hpp"
+
 namespace tessera {
 
 /// Parses a file or text. Throws InputError (missing, unreadable, empty, binary, syntax with line and column).
@@ -54,6 +56,8 @@ class TomlReader {
   void finish();
   [[noreturn]] void fail(std::string_view key, const std::string& problem, const std::string& why,
                          const std::string& remedy) const;
+  /// Throws `inner` again with file, line and key before it.
+  [[noreturn]] void fail(std::string_view key, const InputError& inner) const;
 
  private:
   const toml::node* find(std::string_view key);

@@ -12,6 +12,10 @@ class InputError : public std::runtime_error {
   /// accepted, `remedy` what to do about it. what() is "problem (why) remedy".
   InputError(const std::string& problem, const std::string& why, const std::string& remedy)
       : std::runtime_error(problem + " (" + why + ") " + remedy) {}
+  /// The same error with the place it was met put before it, once: "where: problem (why) remedy".
+  InputError(const std::string& where, const InputError& inner)
+      : std::runtime_error(std::string(inner.what()).rfind(where, 0) == 0 ? std::string(inner.what())
+                                                                          : where + ": " + inner.what()) {}
 };
 
 /// Something outside the input failed (disk full, file damaged, MPI): exit code 1.
