@@ -61,7 +61,6 @@ class Space {
   const std::vector<Precision>& precisions() const { return precisions_; }
   const std::vector<Mesh>& meshes(std::uint32_t cluster) const { return meshes_[cluster]; }
   const std::vector<ExpertMesh>& expert_meshes(std::uint32_t cluster) const { return experts_[cluster]; }
-  bool folding(std::uint32_t cluster) const { return folding_[cluster]; }
 
   /// Units in id order; they cover the space without gap. Their bounds depend on the study only.
   std::uint64_t units() const { return units_.size(); }
@@ -79,7 +78,6 @@ class Space {
   std::vector<Precision> precisions_;
   std::vector<std::vector<Mesh>> meshes_;          ///< by cluster
   std::vector<std::vector<ExpertMesh>> experts_;   ///< by cluster
-  std::vector<bool> folding_;                      ///< by cluster
   std::vector<std::uint64_t> offset_;              ///< first id of each cluster, and the end
   std::vector<Unit> units_;
   std::uint64_t legal_ = 0;
