@@ -47,8 +47,9 @@ struct GoodputModel {
   double storage_write = 0;              ///< global bandwidth to storage [B/s]
   double storage_read = 0;               ///< [B/s]
   double device_write = 0;               ///< bandwidth of one device to storage; 0: not a limit [B/s]
-  bool asynchronous = true;              ///< blocking is only the copy to host memory
-  double blocking_seconds = 0;           ///< asynchronous: blocking time of one save [s]
+  bool asynchronous = true;              ///< blocking is only the copy to host memory, not the whole save
+  double device_copy = 0;                ///< copy of one device to host memory; 0: takes no time [B/s]
+  double blocking_seconds = 0;           ///< fixed blocking time of one save, besides copy or save [s]
   double restart_seconds = 0;            ///< detect, reschedule, initialise; without reading [s]
   bool restart_can_fail = false;         ///< failures also strike during restarts
   double other_losses = 0;               ///< planned stops, validation, slow nodes: share of time, 0..1
@@ -101,6 +102,7 @@ struct Repetition {
   std::string name, source, evidence, note;
   double epochs = 0;            ///< R*: epochs over which a repeated token loses its worth
   double note_epochs = 0, warn_epochs = 0;  ///< flags above these numbers of epochs
+  double text_stock = 0, text_stock_low = 0, text_stock_high = 0;  ///< public human text [tokens], 90 % interval
 };
 double repeated_tokens(const Repetition&, double tokens, double unique_tokens);
 std::vector<std::string> repetition_notes(const Repetition&, double tokens, double unique_tokens);
