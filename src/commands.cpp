@@ -3,9 +3,11 @@
 
 namespace tessera {
 
+void add_count(CLI::App&, Session&);
 void add_presets(CLI::App&, Session&);
 
 const AddCommand kCommands[] = {
+    add_count,
     add_presets,
 };
 const int kCommandCount = sizeof(kCommands) / sizeof(kCommands[0]);

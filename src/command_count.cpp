@@ -1,0 +1,148 @@
+// tessera count: exact parameter counts of one or more architectures.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "io/architecture_reader.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::vector<std::string> specs;
+  bool all = false;
+};
+
+/// 46702792704 -> "46,702,792,704".
+std::string grouped(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  const std::size_t first = digits.front() == '-' ? 1 : 0;
+  for (std::size_t at = digits.size(); at > first + 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+Json to_json(const Architecture& a) {
+  Json out;
+  out["architecture"] = architecture_json(a);
+  out.update(count_json(count_parameters(a)));
+  out["left_out"] = a.left_out;
+  return out;
+}
+
+std::string attention_text(const Architecture& a) {
+  std::string text;
+  if (a.attention == AttentionKind::mla) {
+    text = fmt::format("{} heads, latent (MLA): query {}, key/value {}, head {}+{} rotary, value {}", a.heads,
+                       a.q_lora > 0 ? fmt::format("latent {}", a.q_lora) : "uncompressed", a.kv_lora, a.qk_nope, a.qk_rope, a.v_head);
+  } else {
+    text = fmt::format("{} heads of {}, {} key/value heads", a.heads, a.head_dim, a.kv_heads);
+  }
+  if (a.linear_attention_layers > 0) text += fmt::format("; {} layers linear", a.linear_attention_layers);
+  if (a.shared_kv_every > 1) text += fmt::format("; keys and values shared by {} layers", a.shared_kv_every);
+  if (a.window > 0) text += fmt::format("; window of {} tokens on {:.4g} % of the layers", a.window, 100 * a.window_share);
+  return text;
+}
+
+std::string ffn_text(const Architecture& a) {
+  const std::int64_t moe = a.moe_layer_count(), dense = a.ffn_layer_count() - moe;
+  std::string text = fmt::format("{} matrices", a.gated ? "3 (gated)" : "2 (ungated)");
+  if (dense > 0) text += fmt::format("; {} dense layers {} wide", dense, a.dense_ffn);
+  if (moe > 0) {
+    text += fmt::format("; {} MoE layers: {} experts {} wide, top {}", moe, a.experts, a.expert_ffn, a.top_k);
+    text += a.shared_ffn > 0 ? fmt::format(", shared expert {} wide", a.shared_ffn) : ", no shared expert";
+    text += fmt::format(", split factor {:.4g}", a.split);
+  }
+  return text;
+}
+
+std::string layers_text(const Architecture& a) {
+  std::string text = fmt::format("{} layers, hidden width {}, vocabulary {} ({})", a.layers, a.hidden, grouped(a.vocabulary), a.tied ? "tied" : "untied");
+  if (!a.pattern.empty())
+    text += fmt::format(", one part a layer: {} attention, {} Mamba-2, {} MoE", a.attention_layer_count(), a.mamba_layers, a.moe_layer_count());
+  return text;
+}
+
+void print_one(const Architecture& a) {
+  const ParameterCount n = count_parameters(a);
+  const std::int64_t table = a.vocabulary * a.hidden, tables = a.tied ? table : 2 * table;
+  fmt::print("{}\n  {}\n  attention: {}\n  FFN:       {}\n", a.name, layers_text(a), attention_text(a), ffn_text(a));
+  if (!a.source.empty()) fmt::print("  source:    {}\n", a.source);
+  if (!a.left_out.empty()) fmt::print("  left out:  {}\n", a.left_out);
+  const auto row = [](const char* what, std::int64_t total, std::int64_t active) {
+    fmt::print("  {:<36}{:>22}{:>22}\n", what, grouped(total), grouped(active));
+  };
+  fmt::print("\n  {:<36}{:>22}{:>22}\n", "parameters", "total", "active per token");
+  row("non-embedding (law's counting rule)", n.non_embedding_total, n.non_embedding_active);
+  row("all", n.all_total, n.all_active);
+  row("all, without input embedding", n.all_total - (tables - table), n.all_active_without_input_embedding);
+  row("all, without embedding and head", n.all_total - tables, n.all_active_without_embedding_and_head);
+  fmt::print("  sparsity 1 - active/total (non-embedding): {:.5f}\n", n.sparsity());
+}
+
+void print_table(const std::vector<Architecture>& all) {
+  std::size_t width = 12;
+  for (const auto& a : all) width = std::max(width, a.name.size());
+  fmt::print("Parameters. Non-embedding by the law's counting rule; 'active': per token, input embedding included; 'w/o input': without it.\n");
+  fmt::print("{:<{}}  {:>19}  {:>17}  {:>8}  {:>19}  {:>17}  {:>17}\n", "architecture", width, "non-embedding total", "active", "sparsity", "all total", "active",
+             "active w/o input");
+  for (const auto& a : all) {
+    const ParameterCount n = count_parameters(a);
+    fmt::print("{:<{}}  {:>19}  {:>17}  {:>8.5f}  {:>19}  {:>17}  {:>17}\n", a.name, width, grouped(n.non_embedding_total), grouped(n.non_embedding_active),
+               n.sparsity(), grouped(n.all_total), grouped(n.all_active), grouped(n.all_active_without_input_embedding));
+  }
+  for (const auto& a : all)
+    if (!a.left_out.empty()) fmt::print("{}: left out: {}\n", a.name, a.left_out);
+}
+
+int run(const Options& options, bool json) {
+  std::vector<std::string> specs = options.specs;
+  if (options.all) {
+    const auto names = architecture_names();
+    specs.insert(specs.end(), names.begin(), names.end());
+  }
+  if (specs.empty())
+    throw InputError("no architecture is given", "count needs one", "add -a NAME (tessera presets lists them) or --all.");
+  std::vector<Architecture> all;
+  for (const auto& spec : specs) all.push_back(read_architecture(spec));
+  if (json) {
+    Json out = Json::object();
+    if (all.size() == 1) {
+      out = to_json(all.front());
+    } else {
+      out["architectures"] = Json::array();
+      for (const auto& a : all) out["architectures"].push_back(to_json(a));
+    }
+    fmt::print("{}\n", out.dump(2));
+  } else if (all.size() == 1) {
+    print_one(all.front());
+  } else {
+    print_table(all);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_count(CLI::App& app, Session& session) {
+  auto options = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("count", "Exact parameter counts of an architecture");
+  sub->add_option("-a,--architecture", options->specs,
+                  "Preset, .toml file, Hugging Face config.json, ladder:q=12,experts=96,top_k=2,split=4, dense:key=value,..., "
+                  "moe:key=value,... or any of these with ,key=value overrides; may be given several times")
+      ->allow_extra_args(false);
+  sub->add_flag("--all", options->all, "Every built-in architecture");
+  sub->add_flag("--json", session.json, "One JSON object on stdout: architecture{} non_embedding{} all{} left_out, in parameters");
+  sub->footer("Examples:\n  tessera count -a mixtral_8x7b\n  tessera count -a ladder:q=12,experts=96,top_k=2,split=4 --json\n"
+              "  tessera count -a deepseek_v3 -a deepseek_v3,experts=512\n"
+              "  tessera count -a moe:layers=24,hidden=2048,heads=16,kv_heads=4,experts=64,top_k=6,expert_ffn=1024,vocabulary=65536");
+  sub->callback([options, &session] { session.action = [options, &session] { return run(*options, session.json); }; });
+}
+
+}  // namespace tessera
