@@ -5,7 +5,7 @@ set -euo pipefail
 cd "${TESSERA_SOURCE_DIR:?}"
 command -v shellcheck >/dev/null || { echo "skipped: shellcheck is missing"; exit 77; }
 mapfile -t scripts < <(find . -path './build*' -prune -o -path ./node_modules -prune -o \
-  \( -name '*.sh' -o -name '*.sbatch' -o -name '*.pbs' -o -path './.ci/run' \) -type f -print | sort)
+  \( -name '*.sh' -o -name '*.sbatch' -o -name '*.pbs' -o -name '*.env' -o -path './.ci/run' \) -type f -print | sort)
 [ ${#scripts[@]} -ge 5 ]
 shellcheck --shell=bash --external-sources --source-path=SCRIPTDIR "${scripts[@]}" src/tessera.bash
 for script in .ci/run tests/run.sh jobs/quickstart.sh jobs/build.sh jobs/install-packages.sh; do
