@@ -68,8 +68,8 @@ struct Candidate {
 struct TimeError {
   double common = 0, group = 0, individual = 0;  ///< standard deviations of the logarithm
   /// Compressed spread: log true MFU = log anchor + slope (log MFU - log anchor); 1: as predicted. slope_sd makes
-  /// the slope itself uncertain (one draw a member). The anchor is the geometric mean over the candidates.
-  double slope = 1, slope_sd = 0;
+  /// the slope itself uncertain (one draw a member). anchor 0: the MFU of the candidate of lowest nominal loss.
+  double slope = 1, slope_sd = 0, anchor = 0;
 };
 
 /// Misfit of the law's form that the ensemble cannot know.
@@ -121,7 +121,9 @@ struct Decision {
   std::vector<std::size_t> ninety_set; ///< by descending P(best) until the sum reaches 0.90
   std::size_t near_ties = 0;           ///< number of tied candidates, the choice included
   double least_mean = 0;               ///< E min_j L_j [nats]
-  double optimism = 0;                 ///< mean loss obtained minus mean loss promised by choosing in each draw
+  /// Optimiser's curse [nats]: if every draw were a prediction and its least loss were believed, the model so
+  /// chosen would on average end this much above its promise.
+  double optimism = 0;
 };
 /// Quantiles interpolate linearly between order statistics (numpy's default). Precondition: losses filled.
 Decision decide(const Losses&);
