@@ -5,7 +5,8 @@ namespace tessera {
 InnerMask::InnerMask(const InnerAxes& axes) : axes_(&axes), schedule_(axes.micro_batch.size() * axes.variant.size()) {
   for (BlockMask& m : masks_) {
     m.legal.resize(axes.size());
-    m.count_of_zero.resize(axes.zero.size());
+    m.index.reserve(axes.size());
+    m.begin_of_zero.resize(axes.zero.size() + 1);
   }
 }
 
@@ -23,7 +24,7 @@ void InnerMask::set(const Architecture& a, const Cluster& cluster, std::int64_t 
 }
 
 void InnerMask::fill(BlockMask& m, bool bare, const Architecture& a, const Cluster& cluster, Reason precision) const {
-  m.count = 0;
+  m.index.clear();
   m.refused.fill(0);
   const std::size_t variants = axes_->variant.size();
   std::uint32_t i = 0;
@@ -31,7 +32,7 @@ void InnerMask::fill(BlockMask& m, bool bare, const Architecture& a, const Clust
     const int zero = axes_->zero[z];
     const Reason zero_reason = zero_rule(cluster.stack, mesh_.pp, zero);
     const bool zero_canonical = zero_is_canonical(bare, zero, axes_);
-    const std::uint64_t before = m.count;
+    m.begin_of_zero[z] = static_cast<std::uint32_t>(m.index.size());
     for (std::size_t b = 0; b < axes_->micro_batch.size(); ++b)
       for (const Recompute recompute : axes_->recompute) {
         const bool canonical = zero_canonical && recompute_is_canonical(a, recompute, axes_);
@@ -43,14 +44,14 @@ void InnerMask::fill(BlockMask& m, bool bare, const Architecture& a, const Clust
             r = Reason::not_canonical;
           m.legal[i] = r == Reason::none;
           if (r == Reason::none) {
-            ++m.count;
+            m.index.push_back(i);
           } else if (m.refused[static_cast<std::size_t>(r)]++ == 0) {
             m.sample[static_cast<std::size_t>(r)] = i;
           }
         }
       }
-    m.count_of_zero[z] = m.count - before;
   }
+  m.begin_of_zero.back() = static_cast<std::uint32_t>(m.index.size());
 }
 
 }  // namespace tessera

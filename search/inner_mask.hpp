@@ -14,8 +14,9 @@ namespace tessera {
 /// Which inner digits of a block are legal and why the others are not.
 struct BlockMask {
   std::vector<std::uint8_t> legal;             ///< by inner index; 1: legal
-  std::uint64_t count = 0;                     ///< legal ones
-  std::vector<std::uint64_t> count_of_zero;    ///< legal ones by index of the ZeRO axis
+  std::vector<std::uint32_t> index;            ///< inner indices of the legal ones, ascending
+  std::vector<std::uint32_t> begin_of_zero;    ///< where each value of the ZeRO axis begins in `index`, and the end
+  std::uint64_t count() const { return index.size(); }
   std::array<std::uint64_t, kReasonCount> refused{};  ///< by reason
   std::array<std::uint32_t, kReasonCount> sample{};   ///< least inner index refused for the reason
 };

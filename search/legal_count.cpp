@@ -78,7 +78,7 @@ void LegalCount::set_batch(std::uint32_t batch) {
     for (const Precision precision : precisions)
       for (const Mesh& mesh : meshes) {
         mask.set(study.architectures[example], study.clusters[cluster_], study.batches[batch], precision, mesh);
-        inner_.push_back({mask.masks()[0].count, mask.masks()[1].count});
+        inner_.push_back({mask.masks()[0].count(), mask.masks()[1].count()});
       }
 }
 

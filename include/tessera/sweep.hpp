@@ -69,6 +69,7 @@ struct Counts {
   std::array<std::uint64_t, kReasonCount> sample{};   ///< least id refused for the reason; kNoId: none
   ClosestMiss miss;
   Counts() { sample.fill(kNoId); }
+  std::uint64_t refused_for(Reason r) const { return refused[static_cast<std::size_t>(r)]; }
   void add(const Counts&);
   bool operator==(const Counts&) const = default;
 };
@@ -166,13 +167,15 @@ class Reducer {
   const Counts& counts() const { return counts_; }
   std::uint64_t units() const { return units_; }
   /// Best feasible row so far by model FLOPs delivered per second, for the progress line.
-  const BestRow* fastest() const;
+  const BestRow* fastest() const { return fastest_.id == kNoId ? nullptr : &fastest_; }
 
  private:
+  void keep(const BestRow&);
   const Study* study_;
   const Space* space_;
   Counts counts_;
   std::uint64_t units_ = 0, rows_ = 0, units_hash_ = 0;
+  BestRow fastest_;
   std::vector<BestRow> best_;  ///< index (cluster * batches + batch) * architectures + architecture
 };
 

@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <cstring>
+
+#include "search/context.hpp"
+#include "search/crew.hpp"
+#include "tessera/error.hpp"
+#include "tessera/space.hpp"
+#include "tessera/sweep.hpp"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kProgressSeconds = 0.25;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// What went wrong on this rank. Other ranks learn of it in agree().
+struct Failure {
+  enum Kind : std::int64_t { none = 0, run = 1, input = 2 };
+  Kind kind = none;
+  std::string message;
+  std::exception_ptr error;
+
+  /// Called inside a catch block.
+  static Failure current() {
+    Failure f;
+    f.error = std::current_exception();
+    try {
+      throw;
+    } catch (const InputError& e) {
+      f.kind = input;
+      f.message = e.what();
+    } catch (const std::exception& e) {
+      f.kind = run;
+      f.message = e.what();
+    }
+    return f;
+  }
+};
+
+/// Collective: throws on every rank if any rank failed; the lowest such rank's message wins.
+void agree(Context& context, const Failure& mine) {
+  const std::int64_t ranks = context.ranks();
+  const std::int64_t first = ranks - context.largest(mine.kind == Failure::none ? 0 : ranks - context.rank());
+  if (first == ranks) return;
+  Bytes message(mine.message.begin(), mine.message.end());
+  message.push_back(static_cast<std::uint8_t>(mine.kind));
+  context.broadcast(message, static_cast<int>(first));
+  if (mine.error) std::rethrow_exception(mine.error);
+  const auto kind = static_cast<Failure::Kind>(message.back());
+  message.pop_back();
+  const std::string text(message.begin(), message.end()), who = "rank " + std::to_string(first);
+  if (kind == Failure::input) throw InputError(who + " cannot go on", text, "");
+  throw RunError(who + ": " + text);
+}
+
+/// Asks the sink of rank 0 for units of an earlier run and tells all ranks which are left. Collective.
+std::vector<std::uint64_t> left_over(const Space& space, Context& context, UnitSink& sink, Reducer& reducer) {
+  Failure failure;
+  Bytes finished(space.units(), 0);
+  if (context.rank() == 0) try {
+      for (const UnitSummary& unit : sink.finished()) {
+        if (unit.unit >= finished.size()) throw RunError("a finished unit belongs to another study");
+        if (finished[unit.unit]) continue;
+        finished[unit.unit] = 1;
+        reducer.add(unit);
+      }
+    } catch (...) {
+      failure = Failure::current();
+    }
+  agree(context, failure);
+  context.broadcast(finished, 0);
+  std::vector<std::uint64_t> units;
+  for (std::uint64_t u = 0; u < finished.size(); ++u)
+    if (!finished[u]) units.push_back(u);
+  return units;
+}
+
+/// The main loop of a rank: fetch, feed the crew, write, poll.
+class Rank {
+ public:
+  Rank(const Space& space, Context& context, UnitSink& sink, const SweepOptions& options, Reducer& reducer,
+       Clock::time_point start)
+      : space_(space), context_(context), sink_(sink), options_(options), reducer_(reducer), start_(start) {}
+
+  void run(WorkSource& work, std::uint64_t reused) {
+    Crew crew(space_, options_.threads);
+    try {
+      while (true) {
+        fetch(work, crew);
+        if (crew.in_hand() == 0) break;
+        if (auto result = crew.take()) {
+          reducer_.add(*result);
+          sink_.write(std::move(*result));
+        }
+        context_.poll();
+        if (must_stop()) work.close();
+        report(work, reused, false);
+      }
+      sink_.flush();
+      report(work, reused, true);
+    } catch (...) {
+      work.close();  // other ranks finish what they have in hand, then all stop
+      throw;
+    }
+  }
+
+ private:
+  /// One unit more than threads: a thread that ends one finds the next.
+  void fetch(WorkSource& work, Crew& crew) {
+    while (!all_given_ && crew.in_hand() <= static_cast<std::size_t>(options_.threads)) {
+      if (const auto unit = work.next()) crew.post(*unit);
+      else all_given_ = true;
+    }
+  }
+  bool must_stop() const {
+    return (options_.stop && options_.stop()) ||
+           (options_.time_limit_seconds && seconds_since(start_) >= *options_.time_limit_seconds);
+  }
+  void report(const WorkSource& work, std::uint64_t reused, bool last) {
+    if (!options_.progress || context_.rank() != 0) return;
+    const double now = seconds_since(start_);
+    if (!last && now < next_report_) return;
+    next_report_ = now + kProgressSeconds;
+    options_.progress({space_.units(), reused + work.taken(), reused, now, context_.ranks(), &reducer_});
+  }
+
+  const Space& space_;
+  Context& context_;
+  UnitSink& sink_;
+  const SweepOptions& options_;
+  Reducer& reducer_;
+  Clock::time_point start_;
+  double next_report_ = 0;
+  bool all_given_ = false;
+};
+
+}  // namespace
+
+SweepResult sweep(const Study& study, const Space& space, Context& context, UnitSink& sink, const SweepOptions& options) {
+  const auto start = Clock::now();
+  Reducer reducer(study, space);
+  const auto units = left_over(space, context, sink, reducer);
+  const std::uint64_t reused = space.units() - units.size();
+  Failure failure;
+  {
+    const auto work = context.share(units);
+    try {
+      Rank(space, context, sink, options, reducer, start).run(*work, reused);
+    } catch (...) {
+      failure = Failure::current();
+    }
+    context.wait_for_all();  // before the source goes: rank 0 serves the counter until the last rank is done
+  }
+  agree(context, failure);
+  context.reduce([&] { return reducer.pack(); }, [&](std::span<const std::uint8_t> bytes) { reducer.merge(bytes); });
+  SweepResult result = reducer.result();
+  Bytes finished(sizeof(std::uint64_t));
+  std::memcpy(finished.data(), &result.units_done, finished.size());
+  context.broadcast(finished, 0);
+  std::uint64_t done = 0;
+  std::memcpy(&done, finished.data(), finished.size());
+  result.interrupted = done < space.units();
+  result.units_reused = reused;
+  result.ranks = context.ranks();
+  result.threads = options.threads;
+  result.seconds = seconds_since(start);
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,212 @@
+#include "search/walker.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+Walker::Walker(const Space& space)
+    : space_(&space),
+      study_(&space.study()),
+      bounded_(study_->record != Record::all),
+      mask_(space.inner()),
+      live_(space.inner().size()),
+      out_(space.inner().size()) {}
+
+UnitResult Walker::run(std::uint64_t index) {
+  const Unit& unit = space_->unit(index);
+  result_ = UnitResult{};
+  result_.unit = index;
+  result_.counts.points = unit.last - unit.first;
+  at_ = space_->decode(unit.first);
+  cap_ = study_->clusters[at_.cluster].memory_cap;
+  const std::size_t meshes = space_->meshes(at_.cluster).size();
+  const std::uint64_t step = space_->expert_meshes(at_.cluster).size() * space_->inner().size();
+  begin_architecture();
+  for (std::uint64_t id = unit.first; id < unit.last; id += step) {
+    row(id);
+    if (++at_.mesh < meshes) continue;
+    at_.mesh = 0;
+    cost_.reset();
+    if (++at_.precision < space_->precisions().size()) continue;
+    at_.precision = 0;
+    end_architecture();
+    ++at_.architecture;
+    if (id + step < unit.last) begin_architecture();
+  }
+  end_architecture();
+  cost_.reset();
+  result_.rows = result_.columns.size();
+  result_.columns_hash = hash_columns(result_.columns);
+  return std::move(result_);
+}
+
+void Walker::begin_architecture() {
+  const Architecture& a = study_->architectures[at_.architecture];
+  const auto& experts = space_->expert_meshes(at_.cluster);
+  expert_width_.resize(experts.size());
+  for (std::size_t e = 0; e < experts.size(); ++e) expert_width_[e] = expert_width_rule(a, experts[e]);
+  best_ = BestRow{};
+  best_.cluster = at_.cluster;
+  best_.batch = at_.batch;
+  best_.architecture = at_.architecture;
+}
+
+void Walker::end_architecture() {
+  if (best_.id != kNoId) result_.best.push_back(best_);
+  best_.id = kNoId;
+}
+
+void Walker::refuse(Reason reason, std::uint64_t points, std::uint64_t sample) {
+  const auto r = static_cast<std::size_t>(reason);
+  result_.counts.refused[r] += points;
+  result_.counts.sample[r] = std::min(result_.counts.sample[r], sample);
+}
+
+void Walker::row(std::uint64_t id) {
+  const Architecture& a = study_->architectures[at_.architecture];
+  const Cluster& cluster = study_->clusters[at_.cluster];
+  const Mesh& mesh = space_->meshes(at_.cluster)[at_.mesh];
+  const auto& experts = space_->expert_meshes(at_.cluster);
+  const std::uint64_t inner = space_->inner().size();
+  if (const Reason r = mesh_rule(a, cluster, mesh, study_->sequence); r != Reason::none)
+    return refuse(r, experts.size() * inner, id);
+  const std::int64_t batch = study_->batches[at_.batch];
+  mask_.set(a, cluster, batch, space_->precisions()[at_.precision], mesh);
+  for (std::uint32_t e = 0; e < experts.size(); ++e, id += inner) {
+    Reason r = expert_width_[e];
+    if (r == Reason::none) r = expert_rule(a, cluster.stack, mesh, experts[e]);
+    if (r != Reason::none) {
+      refuse(r, inner, id);
+      continue;
+    }
+    const BlockMask& mask = mask_.mask(experts[e]);
+    for (std::size_t reason = 1; reason < kReasonCount; ++reason)
+      if (mask.refused[reason] > 0) refuse(static_cast<Reason>(reason), mask.refused[reason], id + mask.sample[reason]);
+    if (mask.count() == 0) continue;
+    if (!cost_)
+      cost_.emplace(a, cluster, space_->inner(), batch, study_->sequence, space_->precisions()[at_.precision],
+                    study_->plan.optimizer);
+    at_.expert = e;
+    cost_->select(space_->plan(at_));
+    block(id, mask);
+  }
+}
+
+void Walker::block(std::uint64_t id, const BlockMask& mask) {
+  const std::size_t zeros = space_->inner().zero.size();
+  if (!bounded_) {
+    cost_->cost(mask.legal.data(), out_.data());
+    for (std::size_t z = 0; z < zeros; ++z) evaluate(id, mask, z);
+    return;
+  }
+  std::array<bool, 4> refused{};  // ZeRO has four stages
+  bool any = false, all = true;
+  for (std::size_t z = 0; z < zeros; ++z) {
+    if (mask.begin_of_zero[z] == mask.begin_of_zero[z + 1]) continue;
+    refused[z] = memory_refuses(id, mask, z);
+    any |= refused[z];
+    all &= refused[z];
+  }
+  if (all) return;
+  const std::uint8_t* live = mask.legal.data();
+  if (any) {
+    live_ = mask.legal;
+    const std::size_t slice = live_.size() / zeros;
+    for (std::size_t z = 0; z < zeros; ++z)
+      if (refused[z]) std::fill_n(live_.begin() + static_cast<std::ptrdiff_t>(z * slice), slice, std::uint8_t{0});
+    live = live_.data();
+  }
+  cost_->cost(live, out_.data());
+  for (std::size_t z = 0; z < zeros; ++z)
+    if (!refused[z]) evaluate(id, mask, z);
+}
+
+bool Walker::memory_refuses(std::uint64_t id, const BlockMask& mask, std::size_t z) {
+  const double floor = cost_->memory_floor(z, mask.legal.data());
+  if (floor <= cap_) return false;
+  const std::uint32_t begin = mask.begin_of_zero[z], end = mask.begin_of_zero[z + 1];
+  refuse(Reason::memory_bound, end - begin, id + mask.index[begin]);
+  // The least of the sub-space may be the closest miss: then it is worth costing to know which plan it is.
+  const bool nearest = floor - cap_ <= result_.counts.miss.excess_bytes || result_.counts.miss.id == kNoId;
+  const bool best = best_.feasible == 0 && (best_.id == kNoId || floor <= best_.memory_with_reserve_bytes);
+  if (!nearest && !best) return true;
+  std::fill(live_.begin(), live_.end(), std::uint8_t{0});
+  for (std::uint32_t k = begin; k < end; ++k) live_[mask.index[k]] = 1;
+  cost_->cost(live_.data(), out_.data());
+  for (std::uint32_t k = begin; k < end; ++k) consider_misfit(id + mask.index[k], out_[mask.index[k]]);
+  return true;
+}
+
+void Walker::evaluate(std::uint64_t id, const BlockMask& mask, std::size_t z) {
+  const std::uint32_t begin = mask.begin_of_zero[z], end = mask.begin_of_zero[z + 1];
+  const bool keep_all = study_->record == Record::all, keep_some = study_->record != Record::best;
+  std::uint64_t feasible = 0;
+  for (std::uint32_t k = begin; k < end; ++k) {
+    const std::uint32_t i = mask.index[k];
+    const PlanCost& cost = out_[i];
+    const bool fits = cost.memory_with_reserve_bytes <= cap_;
+    if (fits) {
+      ++feasible;
+      // Ids ascend: at equal time the least id stays. A time that is no number passes the second test.
+      if (best_.feasible == 0 || !(cost.step_seconds >= best_.step_seconds)) take_best(id + i, cost);
+    } else {
+      refuse(Reason::memory, 1, id + i);
+      consider_misfit(id + i, cost);
+    }
+    if (keep_all || (keep_some && fits)) record(id + i, fits, cost);
+  }
+  result_.counts.evaluations += end - begin;
+  result_.counts.feasible += feasible;
+}
+
+void Walker::take_best(std::uint64_t id, const PlanCost& cost) {
+  if (!(cost.step_seconds > 0))
+    throw RunError("the step time of plan " + std::to_string(id) + " is not a positive number of seconds");
+  best_.feasible = 1;
+  best_.id = id;
+  best_.step_seconds = cost.step_seconds;
+  best_.memory_bytes = cost.memory_bytes;
+  best_.memory_with_reserve_bytes = cost.memory_with_reserve_bytes;
+  best_.compute_seconds = cost.compute_seconds;
+  best_.communication_seconds = cost.communication_seconds;
+  best_.ramp_seconds = cost.ramp_seconds;
+  best_.host_seconds = cost.host_seconds;
+}
+
+void Walker::consider_misfit(std::uint64_t id, const PlanCost& cost) {
+  const double memory = cost.memory_with_reserve_bytes, excess = memory - cap_;
+  ClosestMiss& miss = result_.counts.miss;
+  if (miss.id == kNoId || excess < miss.excess_bytes || (excess == miss.excess_bytes && id < miss.id))
+    miss = {id, excess, memory};
+  if (best_.feasible == 1) return;
+  const double least = best_.memory_with_reserve_bytes;
+  if (best_.id != kNoId && (memory > least || (memory == least && id > best_.id))) return;
+  best_.id = id;
+  best_.memory_bytes = cost.memory_bytes;
+  best_.memory_with_reserve_bytes = memory;
+}
+
+void Walker::record(std::uint64_t id, bool fits, const PlanCost& cost) {
+  Columns& c = result_.columns;
+  if (c.id.empty()) {
+    const auto rows = static_cast<std::size_t>(space_->unit(result_.unit).legal);
+    c.id.reserve(rows);
+    c.status.reserve(rows);
+    for (auto* column : {&c.step_seconds, &c.memory_bytes, &c.compute_seconds, &c.communication_seconds,
+                         &c.ramp_seconds, &c.host_seconds})
+      column->reserve(rows);
+  }
+  c.id.push_back(id);
+  c.status.push_back(static_cast<std::uint8_t>(fits ? Status::fits : Status::does_not_fit));
+  c.memory_bytes.push_back(static_cast<float>(cost.memory_bytes));
+  c.step_seconds.push_back(fits ? static_cast<float>(cost.step_seconds) : 0.0F);
+  c.compute_seconds.push_back(fits ? static_cast<float>(cost.compute_seconds) : 0.0F);
+  c.communication_seconds.push_back(fits ? static_cast<float>(cost.communication_seconds) : 0.0F);
+  c.ramp_seconds.push_back(fits ? static_cast<float>(cost.ramp_seconds) : 0.0F);
+  c.host_seconds.push_back(fits ? static_cast<float>(cost.host_seconds) : 0.0F);
+}
+
+}  // namespace tessera
