@@ -54,10 +54,30 @@ class SegmentSink : public UnitSink {
 std::vector<std::uint8_t> pack_summary(const UnitSummary&);
 UnitSummary unpack_summary(std::span<const std::uint8_t>);
 
-/// The unit's part of NAME.rows as bytes.
-std::vector<std::uint8_t> pack_rows(const Columns&);
+/// Writes the unit's part of NAME.rows (at least one row) at the end of `file`; `offset` is its size and grows.
+Extent write_rows(File& file, std::uint64_t& offset, const Columns&);
 /// Bytes of `rows` rows whose id offsets take `id_bytes`.
 std::uint64_t packed_rows_bytes(std::uint64_t rows, std::uint64_t id_bytes);
+inline constexpr int kMetricColumns = 6;  ///< step, memory, compute, communication, ramp, host
+
+/// Reads the rows of one unit at a time; neighbouring units of one file open it once.
+class RowReader {
+ public:
+  explicit RowReader(const std::string& folder);
+  ~RowReader();
+  /// Loads a unit's rows and checks their checksum. Throws RunError where they are missing or damaged.
+  void open(const LedgerEntry&);
+  std::uint64_t rows() const { return rows_; }
+  void ids(std::uint64_t first, std::span<std::uint64_t> out) const;
+  std::span<const std::uint8_t> status(std::uint64_t first, std::uint64_t count) const;
+  /// 32-bit floats as bytes; `column` 0 .. kMetricColumns - 1.
+  std::span<const std::uint8_t> metric(int column, std::uint64_t first, std::uint64_t count) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::uint64_t first_id_ = 0, id_bytes_ = 4, rows_ = 0;
+};
 
 /// Finished units of a folder whose files are whole (size and checksum), in unit order, and what was not whole.
 struct FinishedUnits {

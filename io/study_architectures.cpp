@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "io/architecture_reader.hpp"
-#include "io/preset_hash.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -183,7 +182,6 @@ void read_models(TomlReader& reader, Study& study, Guards& guards) {
     Architecture architecture = located(reader, "models", [&] { return read_architecture(spec); });
     if (std::find(study.architectures.begin(), study.architectures.end(), architecture) != study.architectures.end()) continue;
     keep(study, guards, std::move(architecture));
-    add_preset(study.presets, "architectures", spec);
   }
 }
 

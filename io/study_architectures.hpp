@@ -8,8 +8,7 @@
 
 namespace tessera {
 
-/// Appends the architectures of one table to study.architectures and study.counts, and its presets to
-/// study.presets. Keys:
+/// Appends the architectures of one table to study.architectures and study.counts. Keys:
 ///   models = ["mixtral_8x7b", "path/config.json", ...]   anything read_architecture() takes
 ///   or family = "ladder" (default), "dense", "moe", each key a value or a list, every combination taken:
 ///     ladder  q experts top_k split vocabulary kv_heads shared_experts dense_layers head_dim layers_per_rung

@@ -10,12 +10,12 @@
 #include "io/budget_reader.hpp"
 #include "io/hash.hpp"
 #include "io/law_reader.hpp"
-#include "io/preset_hash.hpp"
 #include "io/preset_reader.hpp"
 #include "io/study_architectures.hpp"
 #include "io/study_source.hpp"
 #include "io/text_file.hpp"
 #include "io/toml_reader.hpp"
+#include "io/used_presets.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -58,6 +58,18 @@ double memory_cap_of(TomlReader& reader) {
   return bytes;
 }
 
+/// `p6-b200,precision=fp8` narrows the study's precision axis: one for all clusters.
+void take_precision(TomlReader& reader, Study& study, std::optional<Precision> precision) {
+  auto& axis = study.plan.precision.values;
+  const bool first = study.clusters.empty();
+  if (!first && axis.has_value() != precision.has_value())
+    reader.fail("preset", "a precision on some clusters only", "precision is one axis of the whole study", "use plan.precision.");
+  if (!precision) return;
+  if (axis && axis->front() != *precision)
+    reader.fail("preset", "two precisions", "precision is one axis of the whole study", "use plan.precision.");
+  axis = std::vector<Precision>{*precision};
+}
+
 void read_clusters(TomlReader reader, Study& study) {
   const auto specs = reader.texts("preset");
   if (specs.empty()) reader.fail("preset", "empty list", "a study needs a cluster", "name a preset, e.g. \"p6-b200\".");
@@ -69,15 +81,12 @@ void read_clusters(TomlReader reader, Study& study) {
   const double cap = memory_cap_of(reader);
   for (const auto& spec : specs) {
     located(reader, "preset", [&] {
-      std::int64_t per_size = 1;
-      if (!by_devices) per_size = read_cluster(spec, 1).fabric.node_devices;
+      const SourcedCluster one = read_cluster(spec, 1);
+      take_precision(reader, study, one.precision);
       for (const std::int64_t size : sizes) {
-        Cluster cluster = read_cluster(spec, size * per_size);
-        const double usable = cluster.memory_cap > 0 ? cluster.memory_cap : cluster.device.capacity;
-        cluster.memory_cap = std::min(usable, cap);
-        add_preset(study.presets, "fabrics", spec);
-        add_preset(study.presets, "devices", cluster.device.name);
-        add_preset(study.presets, "stacks", cluster.stack.name);
+        Cluster cluster = one.cluster;
+        cluster.devices = by_devices ? size : size * cluster.fabric.node_devices;
+        cluster.memory_cap = std::min(cluster.memory_cap, cap);
         study.clusters.push_back(std::move(cluster));
       }
     });
@@ -100,7 +109,6 @@ void read_window(TomlReader reader, Study& study) {
   if (reader.has("goodput")) {
     const std::string spec = reader.is_text("goodput") ? reader.text("goodput") : fmt::format("{}", reader.number("goodput"));
     study.goodput = located(reader, "goodput", [&] { return read_goodput(spec); });
-    add_preset(study.presets, "goodput", spec);
   }
   reader.finish();
 }
@@ -189,8 +197,11 @@ void read_plan(TomlReader reader, Study& study) {
     if (integer_axis(name)) read_integer_axis(reader, name, integer_axis_of(plan, name));
   read_word_axis(reader, "recompute", kRecomputes, plan.recompute);
   read_word_axis(reader, "schedule", kSchedules, plan.schedule);
+  if (reader.has("precision") && plan.precision.values)
+    reader.fail("precision", "given twice", "the cluster's preset says precision= as well", "keep one of them.");
   read_word_axis(reader, "precision", kPrecisions, plan.precision);
-  if (reader.has("folding")) plan.folding = reader.flag("folding", true);
+  if (reader.has("folding"))
+    for (auto& cluster : study.clusters) cluster.stack.folding = reader.flag("folding", true);
   const std::string optimizer = reader.text("optimizer", "adam");
   const auto known = optimizer_from(optimizer);
   if (!known) reader.fail("optimizer", "unknown optimizer '" + optimizer + "'", "it is not known", suggestion(optimizer, {"adam", "muon", "scion"}));
@@ -216,7 +227,6 @@ void read_law_part(TomlReader reader, Study& study) {
   study.law = located(reader, "name", [&] { return read_law(spec); });
   if (!predicts_loss(study.law))
     reader.fail("name", "'" + spec + "' predicts no loss", "it is a multiplier of compute", "choose another law: tessera presets lists them.");
-  add_preset(study.presets, "laws", spec);
   read_bounds(reader, study);
   if (reader.has("critical_batch")) {
     const std::string name = reader.text("critical_batch");
@@ -270,6 +280,7 @@ Study read_table(const toml::table& table, const std::string& name) {
   read_plan(section(root, "plan", empty, name), study);
   read_law_part(section(root, "law", empty, name), study);
   read_output(section(root, "output", empty, name), study);
+  for (const auto& preset : used_presets(study)) study.presets.push_back(preset_entry(preset));
   return study;
 }
 
