@@ -27,9 +27,10 @@ std::int64_t even(const JsonConfig& c, JsonConfig::Names names, std::int64_t fal
 }
 
 /// The fields nearly every family has, under the names the families give them.
-Architecture common(const JsonConfig& c) {
+/// `layers` is the number of layers where the family says it another way; 0: by its key.
+Architecture common(const JsonConfig& c, std::int64_t layers = 0) {
   Architecture a;
-  a.layers = c.integer({"num_hidden_layers", "n_layers", "n_layer", "num_layers"});
+  a.layers = layers > 0 ? layers : c.integer({"num_hidden_layers", "n_layers", "n_layer", "num_layers"});
   a.hidden = c.integer({"hidden_size", "d_model", "n_embd"});
   a.heads = c.integer({"num_attention_heads", "n_heads", "n_head"});
   a.kv_heads = c.integer({"num_key_value_heads", "num_kv_heads", "n_kv_heads", "multi_query_group_num"}, a.heads);
@@ -85,7 +86,7 @@ void expert_layers(Architecture& a, const JsonConfig& c) {
     if (a.experts == 1) a.experts = 0;
     return;
   }
-  a.top_k = even(c, {"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "num_selected_experts", "moe_top_k", "moe_topk", "moe_k"}, 0);
+  a.top_k = even(c, {"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "num_selected_experts", "moe_top_k", "moe_topk", "moe_k", "top_k_experts"}, 0);
   if (a.top_k == 0) c.integer({"num_experts_per_tok", "moe_top_k", "moe_topk"});  // missing: says so
   a.expert_ffn = even(c, {"moe_intermediate_size", "expert_ffn_hidden_size"}, 0);
   moe_placement(a, c);
@@ -109,11 +110,22 @@ void sliding_window(Architecture& a, const JsonConfig& c) {
   a.window_share = share;
 }
 
-Architecture generic(const JsonConfig& c) {
-  Architecture a = common(c);
+/// Parts that would be miscounted without a word.
+void name_what_is_missing(Architecture& a, const JsonConfig& c) {
+  if (c.has({"moe_latent_size"}))
+    throw InputError(c.where("moe_latent_size") + ": experts on a narrower latent", "an expert's matrices are taken as hidden x width here",
+                     "write the architecture as TOML with the expert_ffn of equal parameters.");
+  if (c.has({"index_topk"})) leave_out(a, "sparse-attention indexer");
+  if (c.has({"linear_attn_config", "linear_num_value_heads"})) leave_out(a, "linear-attention layers are counted as softmax attention");
+  if (c.has({"global_head_dim"})) leave_out(a, "attention layers of another head width are counted as head_dim");
+}
+
+Architecture generic(const JsonConfig& c, std::int64_t layers = 0) {
+  Architecture a = common(c, layers);
   latent_attention(a, c);
   expert_layers(a, c);
   sliding_window(a, c);
+  name_what_is_missing(a, c);
   return a;
 }
 
@@ -139,7 +151,8 @@ Architecture qwen3(const JsonConfig& c) {
 }
 Architecture deepseek(const JsonConfig& c) {
   Architecture a = llama(c);
-  a.router_bias = c.text({"topk_method"}, "") == "noaux_tc";  // the score-correction bias
+  const std::string type = c.text({"model_type"}, "");
+  a.router_bias = c.text({"topk_method"}, "") == "noaux_tc" || type == "deepseek_v3" || type == "glm_moe_dsa";  // the score-correction bias
   return a;
 }
 Architecture glm4_moe(const JsonConfig& c) {
@@ -227,6 +240,7 @@ Architecture minimax(const JsonConfig& c) {
   const auto types = c.texts({"layer_types"});
   a.linear_attention_layers = std::count(kinds.begin(), kinds.end(), 0) + std::count(types.begin(), types.end(), "linear_attention");
   if (c.flag({"use_qk_norm"}, false)) a.qk_norm = c.text({"qk_norm_type"}, "") == "per_layer" ? QkNorm::full_width : QkNorm::per_head;
+  a.router_bias = c.flag({"use_routing_bias"}, false);
   return a;
 }
 Architecture hunyuan(const JsonConfig& c) {
@@ -235,10 +249,24 @@ Architecture hunyuan(const JsonConfig& c) {
   if (c.flag({"use_cla"}, false)) a.shared_kv_every = c.integer({"cla_share_factor"});
   return a;
 }
+/// One letter per layer, from the pattern or from the list that newer files give instead.
+std::string hybrid_pattern(const JsonConfig& c) {
+  std::string pattern = c.text({"hybrid_override_pattern"}, "");
+  if (!pattern.empty()) return pattern;
+  for (const std::string& type : c.texts({"layers_block_type"})) {
+    const char letter = type == "mamba" ? 'M' : type == "moe" ? 'E' : type == "attention" ? '*' : type == "mlp" ? '-' : '?';
+    if (letter == '?') throw InputError(c.where("layers_block_type") + ": '" + type + "'", "mamba, moe, attention and mlp are known", "mend the file.");
+    pattern += letter;
+  }
+  if (pattern.empty())
+    throw InputError(c.where("hybrid_override_pattern") + ": missing key", "it says what each layer is", "add it (or layers_block_type).");
+  return pattern;
+}
+
 Architecture nemotron_h(const JsonConfig& c) {
-  Architecture a = generic(c);
-  a.pattern = c.text({"hybrid_override_pattern"}, "");
-  if (a.pattern.empty()) c.object("hybrid_override_pattern");  // missing: says so
+  const std::string pattern = hybrid_pattern(c);
+  Architecture a = generic(c, static_cast<std::int64_t>(pattern.size()));
+  a.pattern = pattern;
   a.norms_per_layer = 1;
   a.mamba_layers = std::count(a.pattern.begin(), a.pattern.end(), 'M');
   if (a.mamba_layers > 0) {
@@ -259,13 +287,45 @@ struct KnownFamily {
   Family read;
 };
 const KnownFamily kFamilies[] = {
-    {"llama", llama},         {"mistral", llama},       {"mixtral", llama},        {"phi3", llama},          {"qwen2", qwen2},
-    {"qwen2_moe", qwen2},     {"qwen3", qwen3},         {"qwen3_moe", qwen3},      {"deepseek", deepseek},   {"deepseek_v2", deepseek},
-    {"deepseek_v3", deepseek}, {"kimi_k2", deepseek},   {"glm4_moe", glm4_moe},    {"gpt_oss", gpt_oss},     {"olmoe", full_width_qk_norm},
-    {"olmo2", full_width_qk_norm}, {"phimoe", phimoe},  {"llama4", llama4},        {"llama4_text", llama4},  {"dbrx", dbrx},
-    {"grok-1", grok},         {"grok_1", grok},         {"gemma", gemma},          {"gemma2", gemma},        {"gemma3", gemma},
-    {"gemma3_text", gemma},   {"gpt2", gpt2},           {"gpt_neox", gpt_neox},    {"minimax", minimax},     {"minimax_text_01", minimax},
-    {"MiniMaxText01", minimax}, {"minimax_m2", minimax}, {"hunyuan", hunyuan},     {"hunyuan_v1_moe", hunyuan}, {"nemotron_h", nemotron_h},
+    {"llama", llama},
+    {"mistral", llama},
+    {"mixtral", llama},
+    {"phi3", llama},
+    {"qwen2", qwen2},
+    {"qwen2_moe", qwen2},
+    {"qwen3", qwen3},
+    {"qwen3_moe", qwen3},
+    {"qwen3_vl_text", qwen3},
+    {"qwen3_vl_moe_text", qwen3},
+    {"glm_moe_dsa", deepseek},
+    {"deepseek", deepseek},
+    {"deepseek_v2", deepseek},
+    {"deepseek_v3", deepseek},
+    {"deepseek_v32", deepseek},
+    {"kimi_k2", deepseek},
+    {"glm4_moe", glm4_moe},
+    {"gpt_oss", gpt_oss},
+    {"olmoe", full_width_qk_norm},
+    {"olmo2", full_width_qk_norm},
+    {"phimoe", phimoe},
+    {"llama4", llama4},
+    {"llama4_text", llama4},
+    {"dbrx", dbrx},
+    {"grok-1", grok},
+    {"grok_1", grok},
+    {"gemma", gemma},
+    {"gemma2", gemma},
+    {"gemma3", gemma},
+    {"gemma3_text", gemma},
+    {"gpt2", gpt2},
+    {"gpt_neox", gpt_neox},
+    {"minimax", minimax},
+    {"minimax_text_01", minimax},
+    {"MiniMaxText01", minimax},
+    {"minimax_m2", minimax},
+    {"hunyuan", hunyuan},
+    {"hunyuan_v1_moe", hunyuan},
+    {"nemotron_h", nemotron_h},
 };
 
 /// A family nobody taught us: field names, the plain defaults, and a word about both.
@@ -279,12 +339,31 @@ Architecture unknown_family(const JsonConfig& c, const std::string& type) {
   return a;
 }
 
+/// Python writes the numbers Infinity and NaN, which JSON has not; none of the geometry's keys holds one.
+std::string without_infinities(std::string_view text) {
+  std::string out;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+    bool replaced = false;
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+      if (quoted || text.substr(i, word.size()) != word) continue;
+      out += "null";
+      i += word.size();
+      replaced = true;
+      break;
+    }
+    if (!replaced) out += text[i++];
+  }
+  return out;
+}
+
 }  // namespace
 
 Architecture architecture_from_huggingface(std::string_view text, const std::string& name) {
   nlohmann::json root;
   try {
-    root = nlohmann::json::parse(text);
+    root = nlohmann::json::parse(without_infinities(text));
   } catch (const nlohmann::json::exception& error) {
     throw InputError(name + ": not valid JSON", error.what(), "give the config.json of a Hugging Face model.");
   }
