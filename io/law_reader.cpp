@@ -231,6 +231,14 @@ double ensemble_cell(const CoefficientInfo& info, const std::string& cell, const
   return *value;
 }
 
+/// Shortest text that reads back to the same double, always a TOML float (large whole numbers are not lossless
+/// as integers there).
+std::string real(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -314,9 +322,9 @@ std::string law_to_toml(const Law& law) {
       {"title", &law.title}, {"source", &law.source}, {"evidence", &law.evidence}, {"note", &law.note}};
   for (const auto& [key, text] : texts)
     if (!text->empty()) out += fmt::format("{} = {}\n", key, quoted(*text));
-  if (law.fixed_tokens > 0) out += fmt::format("fixed_tokens = {:.17g}  # [tokens]\n", law.fixed_tokens);
-  if (law.noise_sd > 0) out += fmt::format("noise_sd = {:.17g}  # [nats]\n", law.noise_sd);
-  if (law.form_sd > 0) out += fmt::format("form_sd = {:.17g}  # [nats]\n", law.form_sd);
+  if (law.fixed_tokens > 0) out += fmt::format("fixed_tokens = {}  # [tokens]\n", real(law.fixed_tokens));
+  if (law.noise_sd > 0) out += fmt::format("noise_sd = {}  # [nats]\n", real(law.noise_sd));
+  if (law.form_sd > 0) out += fmt::format("form_sd = {}  # [nats]\n", real(law.form_sd));
   if (law.dense_only) out += "dense_only = true\n";
   if (law.synthetic_uncertainty) out += "synthetic_uncertainty = true\n";
   if (!law.identified.empty()) out += fmt::format("identified = [\"{}\"]\n", fmt::join(law.identified, "\", \""));
@@ -324,30 +332,30 @@ std::string law_to_toml(const Law& law) {
     out += fmt::format("members = [  # {} bootstrap members, coefficients in the order below\n", law.members.size());
     for (const auto& member : law.members) {
       out += "  ";
-      for (const double value : member) out += fmt::format("{:.17g}, ", value);
+      for (const double value : member) out += real(value) + ", ";
       out.back() = '\n';
     }
     out += "]\n";
   }
   out += "\n[coefficients]  # nats per token, raw counts\n";
-  for (std::size_t i = 0; i < infos.size(); ++i) out += fmt::format("{} = {:.17g}\n", infos[i].name, law.coefficients[i]);
+  for (std::size_t i = 0; i < infos.size(); ++i) out += fmt::format("{} = {}\n", infos[i].name, real(law.coefficients[i]));
   if (!law.intervals.empty()) {
     out += "\n[intervals]  # 95 %\n";
     for (std::size_t i = 0; i < infos.size(); ++i)
-      if (law.intervals[i]) out += fmt::format("{} = [{:.17g}, {:.17g}]\n", infos[i].name, law.intervals[i]->low, law.intervals[i]->high);
+      if (law.intervals[i]) out += fmt::format("{} = [{}, {}]\n", infos[i].name, real(law.intervals[i]->low), real(law.intervals[i]->high));
   }
   out += fmt::format("\n[convention]\nsize = \"{}\"\nembedding = {}\nrouter = {}\nsparsity = \"{}\"\n",
                      law.convention.size == SizeKind::total ? "total" : "active", law.convention.embedding,
                      law.convention.router, kSparsity[static_cast<int>(law.convention.sparsity)]);
-  if (law.convention.split_width > 0) out += fmt::format("split_width = {:.17g}\n", law.convention.split_width);
+  if (law.convention.split_width > 0) out += fmt::format("split_width = {}\n", real(law.convention.split_width));
   if (!law.ranges.empty()) {
     out += "\n[range]  # of the runs\n";
-    for (const auto& range : law.ranges) out += fmt::format("{} = [{:.17g}, {:.17g}]\n", to_string(range.axis), range.low, range.high);
+    for (const auto& range : law.ranges) out += fmt::format("{} = [{}, {}]\n", to_string(range.axis), real(range.low), real(range.high));
   }
   if (law.level_slope) {
     const auto& ls = *law.level_slope;
-    out += fmt::format("\n[level_slope]\ntotal = {:.17g}\nsparsity = {:.17g}\ntokens = {:.17g}\nsplit = {:.17g}\ncholesky = [", ls.total, ls.sparsity, ls.tokens, ls.split);
-    for (const double value : ls.cholesky) out += fmt::format("{:.17g}, ", value);
+    out += fmt::format("\n[level_slope]\ntotal = {}\nsparsity = {}\ntokens = {}\nsplit = {}\ncholesky = [", real(ls.total), real(ls.sparsity), real(ls.tokens), real(ls.split));
+    for (const double value : ls.cholesky) out += real(value) + ", ";
     out += "]\n";
   }
   return out;

@@ -26,7 +26,7 @@ std::vector<std::string> law_names();
 /// coefficients must all be there. Rows with a non-positive amplitude or exponent are rejected with an error.
 std::vector<std::vector<double>> read_ensemble(const std::string& path, const Law&);
 
-/// A law as a preset file that read_law() reads back to the same values (17 significant digits).
+/// A law as a preset file that read_law() reads back to the same values (every bit).
 std::string law_to_toml(const Law&);
 
 }  // namespace tessera
