@@ -113,6 +113,8 @@ Hdf5Writer::Hdf5Writer(const std::string& path) : impl_(std::make_unique<Impl>()
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation, false);
+  // The 1.10 format: every piece of metadata has a checksum, so that damage is found and not believed.
+  H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
   impl_->file = Handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access), H5Fclose);
   if (!impl_->file.valid()) impl_->fail("create the file");
 }
@@ -186,6 +188,7 @@ void Hdf5Writer::close() {
 struct Hdf5Reader::Impl {
   std::string path;
   Handle file;
+  double file_bytes = 0;
 
   [[noreturn]] void fail(const std::string& what, const std::string& why) const {
     throw InputError(path + ": " + what, why, "give a results.h5 written by tessera, or run the sweep again.");
@@ -210,6 +213,11 @@ struct Hdf5Reader::Impl {
     hsize_t size = 0;
     if (H5Sget_simple_extent_ndims(space) != 1 || H5Sget_simple_extent_dims(space, &size, nullptr) != 1)
       fail("dataset " + name + " has another shape", "a column has one dimension");
+    // Deflate shrinks at most about 1032 to 1: a damaged size must not make us allocate without bound.
+    constexpr double kMostRatio = 1100;
+    Handle type(H5Dget_type(dataset), H5Tclose);
+    if (static_cast<double>(size) * static_cast<double>(H5Tget_size(type)) > kMostRatio * file_bytes)
+      fail("dataset " + name + " says it is larger than the file can hold", "the file is damaged");
     return size;
   }
   void read(const std::string& name, std::uint64_t first, std::uint64_t count, hid_t memory_type, void* out) const {
@@ -235,6 +243,7 @@ Hdf5Reader::Hdf5Reader(const std::string& path) : impl_(std::make_unique<Impl>()
     throw InputError("cannot read " + path, "there is no such file", "check the path; a sweep ends with DIR/results.h5.");
   if (std::filesystem::is_directory(path, code))
     throw InputError("cannot read " + path, "it is a folder", "give the results.h5 inside it.");
+  impl_->file_bytes = static_cast<double>(std::filesystem::file_size(path, code));
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
 #if H5_VERSION_GE(1, 10, 7)
   H5Pset_file_locking(access, false, true);  // read-only file systems and those without locks
