@@ -8,12 +8,12 @@
 
 namespace tessera {
 
-enum class Generation : std::uint8_t { ampere, hopper, blackwell, cdna3, generic };
+enum class Generation : std::uint8_t { ampere, hopper, blackwell };  ///< whose attention kernels are used
 
 /// An accelerator. Rates are dense (no structured sparsity).
 struct Device {
   std::string name;
-  Generation generation = Generation::generic;
+  Generation generation = Generation::hopper;
   double peak_bf16 = 0, peak_fp8 = 0, peak_fp4 = 0;  ///< [FLOP/s]; 0: format not available
   double hbm_bandwidth = 0;                          ///< [B/s]
   double capacity = 0;                               ///< [B]
@@ -78,19 +78,21 @@ struct Stack {
   Dispatcher dispatcher = Dispatcher::all_to_all;
   bool expert_overlap = false;     ///< all-to-all overlapped with compute of another micro-batch
   bool shared_overlap = false;     ///< all-to-all runs beside the shared expert
-  bool tp_overlap = false;
   bool dp_overlap = true;
-  bool fp32_reduce = false;        ///< gradients reduced in fp32
+  bool fp32_weights = false;       ///< sharded fp32 weights without a second 16-bit copy (FSDP2)
+  bool cpu_optimizer = false;      ///< optimizer states and update on the host
   bool rank_broadcast = false;     ///< ZeRO-1 broadcasts shard by shard
   bool zero_inside_node = false;   ///< optimizer sharded inside a node only
   // Constants (the table of keys with unit and meaning is constant_fields() in model/constants.hpp).
-  double attention_forward_rate = 1, attention_backward_rate = 1;  ///< x device kernel
+  double attention_ampere = 1, attention_hopper = 1, attention_blackwell = 1;  ///< x device kernel, forward
+  double attention_backward_ampere = 1, attention_backward_hopper = 1, attention_backward_blackwell = 1;
+  double fp8_attention_rate = 1.3;
   double pointwise_factor = 1, moe_pointwise_factor = 1;
-  double cast_factor = 1, expert_cast_factor = 1;
+  double cast_fp8 = 1.5, cast_mxfp8 = 2.7, cast_nvfp4 = 6.7, expert_cast_share = 1;
   double cross_entropy_passes = 9;
   double gradient_bytes = 4, accumulate_share = 0.48;
   double tp_exposed = 1, tp_forward_units = 4, tp_backward_units = 4;
-  double dp_exposed = 0.15, expert_dp_exposed = 0.39;
+  double dp_exposed = 0.15, expert_dp_exposed = 0.39, dp_buckets = 8;
   double fsdp_contention = 0.37;
   double p2p_exposed = 0.64, p2p_exposed_interleaved = 0.28, chunk_seconds = 2e-4;
   double ring_step_seconds = 6e-5;
@@ -99,11 +101,16 @@ struct Stack {
   double node_jitter = 0.0022, node_jitter_low_precision = 0.0029, stage_jitter = 0.0;
   double early_stop_share = 0.5;
   double host_layer_seconds = 0, host_dense_layer_seconds = 0, host_expert_seconds = 0;
+  double host_recompute_layer = 1.33, host_recompute_expert = 1.23;  ///< x with full recomputation
   double host_serial_share = 0.5, graph_host_share = 0.05, host_coupling_seconds = 0;
   double expert_overlap_share = 0.66;
   double imbalance = 0;           ///< busiest rank's tokens over the mean, minus 1
   // Memory (memory-and-space.md section A).
   double loss_bytes_per_logit = 2;
+  double main_gradient_bytes = 4;      ///< [B] of a parameter's accumulated gradient
+  double sharded_gradient_bytes = 4;   ///< [B] the same under ZeRO >= 2 (6 where a 16-bit shard is held too)
+  double deferred_weight_share = 0.5;  ///< ZB-H1: share of a layer's linear inputs held for late weight gradients
+  double host_memory_bandwidth = 2.5e10;  ///< [B/s] per device, of an optimizer on the host
   double memory_constant = 0;     ///< [B] allocated beside the tensors
   double fragmentation = 1.065, fragmentation_tp = 1.03, fragmentation_long = 1.08;
   double context_bytes = 2e9;     ///< CUDA context and NCCL [B]

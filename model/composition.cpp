@@ -1,0 +1,355 @@
+#include "model/composition.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/collectives.hpp"
+#include "model/kernels.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr double kHalf = 2;               // bytes of a 16-bit number
+constexpr double kOptimizerBytes = 30;    // HBM traffic of an Adam update per parameter: 16 read, 14 written
+constexpr double kNodeDevices = 8;        // unit in which the growth with machine size was measured
+
+bool sharded(int zero) { return zero >= 2; }
+
+// Newton-Schulz orthogonalisation: five iterations of three products of the smaller side.
+double orthogonal_flops(double parameters, double smaller_side) { return 5 * 3 * 2 * parameters * smaller_side; }
+
+double smaller_side(const Architecture& a) { return double(a.hidden); }
+
+void add_optimizer(const Setting& set, const Plan& plan, MeshCost& c) {
+  const Architecture& a = *set.architecture;
+  const Device& d = set.cluster->device;
+  const double stream = streaming_rate(d);
+  auto seconds = [&](double parameters, bool matrix, double side) {
+    double t = parameters * kOptimizerBytes / stream;
+    if (set.cluster->stack.cpu_optimizer) t = parameters * kOptimizerBytes / set.cluster->stack.host_memory_bandwidth;
+    if (matrix && plan.optimizer != Optimizer::adam)
+      t += orthogonal_flops(parameters, side) / (d.peak_bf16 * d.gemm_ceiling);
+    return t;
+  };
+  const double side = smaller_side(a);
+  c.optimizer_dense_layer = seconds(c.dense_parameters, true, side);
+  c.optimizer_moe_layer = seconds(c.moe_dense_parameters, true, side);
+  c.optimizer_moe_expert = seconds(c.moe_expert_parameters, true, std::min(side, double(a.expert_ffn)));
+  c.optimizer_embedding = seconds(c.embedding_parameters, false, side);
+}
+
+void add_traffic(const Setting& set, const Plan& plan, MeshCost& c) {
+  const Fabric& f = set.cluster->fabric;
+  const Stack& s = set.cluster->stack;
+  const Group dense{double(plan.dp) * plan.cp, double(plan.tp)};
+  const Group expert{double(plan.edp()), double(plan.ep) * plan.etp};
+  auto seconds = [&](Group g, double bytes) { return ring_seconds(f, g, bytes, 0); };
+  Traffic& t = c.traffic;
+  t.dense_message = ring_seconds(f, dense, 0, 1);
+  t.expert_message = c.moe_expert_parameters > 0 ? ring_seconds(f, expert, 0, 1) : 0;
+  const double grad = s.gradient_bytes;
+  t.gather_dense_layer = seconds(dense, kHalf * c.dense_parameters);
+  t.reduce_dense_layer = seconds(dense, grad * c.dense_parameters);
+  t.gather_embedding = seconds(dense, kHalf * c.embedding_parameters);
+  t.reduce_embedding = seconds(dense, grad * c.embedding_parameters);
+  const double expert_gather = seconds(expert, kHalf * c.moe_expert_parameters);
+  const double expert_reduce = seconds(expert, grad * c.moe_expert_parameters);
+  t.gather_moe_layer = seconds(dense, kHalf * c.moe_dense_parameters) + expert_gather;
+  t.reduce_moe_layer = seconds(dense, grad * c.moe_dense_parameters) + expert_reduce;
+  const double all = t.gather_moe_layer + t.reduce_moe_layer;
+  t.expert_share_moe = all > 0 ? (expert_gather + expert_reduce) / all : 0;
+}
+
+}  // namespace
+
+Kinds kinds_of(const Seconds& s) {
+  Kinds k;
+  for (Term t : {Term::gemm, Term::experts, Term::attention, Term::pointwise, Term::casts, Term::head, Term::recompute})
+    k.compute += s[t];
+  for (Term t : {Term::tensor_parallel, Term::context_parallel, Term::expert_exchange}) k.communication += s[t];
+  k.host = s[Term::host];
+  return k;
+}
+
+WorkKinds kinds_of(const Work& w) { return {kinds_of(w.forward), kinds_of(w.input_gradient), kinds_of(w.weight_gradient)}; }
+
+Layout make_layout(const Architecture& a, const Stack& s, int pp, int v) {
+  auto parts = spread_layers(a, s, std::int64_t{1} * pp * v);
+  (a.is_moe() ? parts.back().moe : parts.back().dense) += a.mtp_layers;
+  Layout out;
+  for (const Part& p : parts) {
+    if (!out.parts.empty()) {
+      PartRun& r = out.parts.back();
+      if (r.dense == double(p.dense) && r.moe == double(p.moe) && r.first == p.first && r.last == p.last) {
+        ++r.count;
+        continue;
+      }
+    }
+    out.parts.push_back({1, double(p.dense), double(p.moe), p.first, p.last});
+  }
+  std::vector<DeviceRun> all(static_cast<std::size_t>(pp));
+  for (int i = 0; i < pp; ++i) {
+    all[i].stage = i;
+    all[i].count = 1;
+    for (int c = 0; c < v; ++c) {
+      const Part& p = parts[static_cast<std::size_t>(c) * pp + i];
+      all[i].dense += double(p.dense);
+      all[i].moe += double(p.moe);
+      all[i].first |= p.first;
+      all[i].last |= p.last;
+    }
+  }
+  auto merge = [](const std::vector<DeviceRun>& from) {
+    std::vector<DeviceRun> to;
+    for (const DeviceRun& d : from) {
+      if (!to.empty() && to.back().dense == d.dense && to.back().moe == d.moe && to.back().first == d.first && to.back().last == d.last)
+        ++to.back().count;
+      else
+        to.push_back(d);
+    }
+    return to;
+  };
+  out.devices = merge(all);
+  if (pp > 1 && v == 1) {
+    std::vector<DeviceRun> pairs;
+    for (int i = 0; i < pp / 2; ++i) {
+      DeviceRun d = all[i];
+      const DeviceRun& o = all[pp - 1 - i];
+      d.dense += o.dense;
+      d.moe += o.moe;
+      d.first |= o.first;
+      d.last |= o.last;
+      pairs.push_back(d);
+    }
+    out.pairs = merge(pairs);
+  }
+  return out;
+}
+
+MeshCost mesh_cost(const Setting& set, const Plan& plan) {
+  const Architecture& a = *set.architecture;
+  const Fabric& f = set.cluster->fabric;
+  const Stack& s = set.cluster->stack;
+  const Shard shard{plan.tp, plan.cp, plan.ep, plan.etp, plan.micro_batch};
+  MeshCost c;
+  const LayerParameters dense = layer_parameters(a, shard, false);
+  c.dense_parameters = a.is_moe() && a.dense_ffn == 0 ? 0 : dense.dense;
+  if (a.is_moe()) {
+    const LayerParameters moe = layer_parameters(a, shard, true);
+    c.moe_dense_parameters = moe.dense;
+    c.moe_expert_parameters = moe.expert;
+  }
+  c.embedding_parameters = embedding_parameters(a, plan.tp);
+  const double data = double(plan.dp) * plan.cp;
+  c.dense_shards = s.zero_inside_node ? std::min(data, std::max(1.0, ranks_in_domain(f, {data, double(plan.tp)}))) : data;
+  c.expert_shards = plan.edp();
+  add_traffic(set, plan, c);
+  add_optimizer(set, plan, c);
+  const double nodes = std::max(1.0, double(plan.devices()) / kNodeDevices);
+  if (plan.pp > 1) {
+    const double bytes = kHalf * split_tokens(set, shard) * a.hidden;
+    const double hop = hop_seconds(f, double(plan.devices()) / plan.pp, plan.pp, bytes);
+    c.hop = s.p2p_exposed * hop + s.chunk_seconds;
+    c.hop_interleaved = s.p2p_exposed_interleaved * hop + s.chunk_seconds;
+  }
+  if (s.rank_broadcast && nodes > 1 && !s.zero_inside_node) c.broadcast = s.broadcast_seconds * data;
+  c.jitter = (s.node_jitter + (set.precision != Precision::bf16 ? s.node_jitter_low_precision : 0)) * std::log2(nodes);
+  return c;
+}
+
+void compose_pipeline(const Setting& set, const Layout& layout, const PartWork& work, const MeshCost& mesh, int pp,
+                      const Variant& variant, std::int64_t n, int zero, double coupling, StepParts& out) {
+  const Stack& s = set.cluster->stack;
+  const std::size_t runs = layout.parts.size();
+  if (runs > kMaxRuns) throw RunError("the layer pattern gives more distinct pipeline parts than the cost model takes");
+  std::array<StageRun, kMaxRuns> stages;
+  const double hop = pp > 1 ? (variant.virtual_stages > 1 ? mesh.hop_interleaved : mesh.hop) : 0;
+  // Reduction relative to the gather: gradients in fp32 or 16 bits.
+  const double regather = zero == 3 ? 1 : 0;
+  auto sharding = [&](const PartRun& p, double forward, double backward, double& add_forward, double& add_backward) {
+    add_forward = add_backward = 0;
+    if (!sharded(zero)) return;
+    const Traffic& t = mesh.traffic;
+    const double ends = (p.first ? 1 : 0) + (p.last ? 1 : 0);
+    // One message per layer, direction and group.
+    const double messages = (p.dense + p.moe) * t.dense_message + p.moe * t.expert_message;
+    const double gather = p.dense * t.gather_dense_layer + p.moe * t.gather_moe_layer + ends * t.gather_embedding + messages;
+    const double reduce = p.dense * t.reduce_dense_layer + p.moe * t.reduce_moe_layer + ends * t.reduce_embedding + messages;
+    const double back = reduce + regather * gather;
+    add_forward = std::max(0.0, gather - forward) + s.fsdp_contention * gather;
+    add_backward = std::max(0.0, back - backward) + s.fsdp_contention * back;
+  };
+  std::array<Kinds, kMaxRuns> device{};
+  std::array<double, kMaxRuns> hops{}, shards{};
+  for (std::size_t i = 0; i < runs; ++i) {
+    const PartRun& p = layout.parts[i];
+    const double heads = p.last ? 1 + work.mtp_heads : 0;
+    auto part = [&](auto member) {
+      return (work.dense.*member) * p.dense + (work.moe.*member) * p.moe + (work.embedding.*member) * (p.first ? 1 : 0) +
+             (work.head.*member) * heads;
+    };
+    const Kinds f = part(&WorkKinds::forward), b = part(&WorkKinds::input_gradient), w = part(&WorkKinds::weight_gradient);
+    double shard_forward, shard_backward;
+    sharding(p, f.sum(), b.sum() + w.sum(), shard_forward, shard_backward);
+    const double hop_forward = p.last ? 0 : hop, hop_backward = p.first ? 0 : hop;
+    stages[i].count = p.count;
+    stages[i].forward = f.sum() + shard_forward + hop_forward;
+    stages[i].input_gradient = b.sum() + shard_backward + hop_backward + coupling;
+    stages[i].weight_gradient = w.sum();
+    device[i] = f + b + w;
+    device[i].host += coupling;
+    hops[i] = hop_forward + hop_backward;
+    shards[i] = shard_forward + shard_backward;
+    device[i].communication += hops[i] + shards[i];
+  }
+  out.makespan = pipeline_makespan(variant.schedule, pp, variant.virtual_stages, n,
+                                   std::span<const StageRun>(stages.data(), runs), 0.0);
+  // The slowest device. With one chunk per device parts are devices; else its chunks are summed.
+  double slowest = -1;
+  if (variant.virtual_stages == 1) {
+    for (std::size_t i = 0; i < runs; ++i)
+      if (device[i].sum() > slowest) {
+        slowest = device[i].sum();
+        out.slowest = device[i];
+        out.point_to_point = hops[i];
+        out.sharding = shards[i];
+        out.slowest_run = static_cast<int>(i);
+      }
+  } else {
+    // A device's chunks, part c*pp + i: found by walking the runs once per device run.
+    for (std::size_t r = 0; r < layout.devices.size(); ++r) {
+      Kinds sum;
+      double hop_sum = 0, shard_sum = 0;
+      for (int c = 0; c < variant.virtual_stages; ++c) {
+        int index = c * pp + layout.devices[r].stage;
+        std::size_t i = 0;
+        while (index >= layout.parts[i].count) index -= layout.parts[i++].count;
+        sum = sum + device[i];
+        hop_sum += hops[i];
+        shard_sum += shards[i];
+      }
+      if (sum.sum() > slowest) {
+        slowest = sum.sum();
+        out.slowest = sum;
+        out.point_to_point = hop_sum;
+        out.sharding = shard_sum;
+        out.slowest_run = static_cast<int>(r);
+      }
+    }
+  }
+  const double jitter = set.architecture->is_moe() && pp > 1 ? s.stage_jitter * std::log2(double(pp)) : 0;
+  out.ramp = out.makespan - double(n) * slowest;
+  out.jitter = out.makespan * jitter;
+}
+
+void compose_step(const Setting& set, const Layout& layout, const PartWork& work, const MeshCost& mesh, const Plan& plan,
+                  int zero, StepParts& out) {
+  const Stack& s = set.cluster->stack;
+  const Traffic& t = mesh.traffic;
+  double worst = 0, optimizer = 0;
+  const double dense_shards = zero >= 1 ? mesh.dense_shards : 1, expert_shards = zero >= 1 ? mesh.expert_shards : 1;
+  for (const DeviceRun& d : layout.devices) {
+    const double ends = (d.first ? 1 : 0) + (d.last ? 1 : 0);
+    optimizer = std::max(optimizer, (d.dense * mesh.optimizer_dense_layer + d.moe * mesh.optimizer_moe_layer +
+                                     ends * mesh.optimizer_embedding) / dense_shards +
+                                        d.moe * mesh.optimizer_moe_expert / expert_shards);
+    if (sharded(zero)) continue;
+    const double messages = s.dp_buckets * (t.dense_message + (d.moe > 0 ? t.expert_message : 0));
+    double gather = d.dense * t.gather_dense_layer + d.moe * t.gather_moe_layer + ends * t.gather_embedding + messages;
+    double reduce = d.dense * t.reduce_dense_layer + d.moe * t.reduce_moe_layer + ends * t.reduce_embedding + messages;
+    if (zero == 0) gather = reduce;  // an all-reduce is a reduce-scatter and a gather of gradients
+    double exposed = gather + reduce;
+    if (s.dp_overlap) {
+      const double forward = work.dense.forward.sum() * d.dense + work.moe.forward.sum() * d.moe;
+      const double backward = work.dense.backward() * d.dense + work.moe.backward() * d.moe;
+      const double traffic = gather + reduce;
+      const double expert = d.moe * t.expert_share_moe * (t.gather_moe_layer + t.reduce_moe_layer);
+      exposed = std::max(0.0, reduce - backward) + std::max(0.0, gather - forward) +
+                s.dp_exposed * (traffic - std::min(traffic, expert)) + s.expert_dp_exposed * std::min(traffic, expert);
+    }
+    worst = std::max(worst, exposed);
+  }
+  out.data_parallel = worst + (zero >= 1 ? mesh.broadcast : 0);
+  out.optimizer = optimizer;
+  out.fixed = s.step_seconds;
+  out.jitter += (out.makespan + out.jitter + out.data_parallel + out.optimizer + out.fixed) * mesh.jitter;
+  (void)plan;
+}
+
+PartMemory part_memory(const Setting& set, const Shard& shard, unsigned modules) {
+  const Architecture& a = *set.architecture;
+  PartMemory m;
+  if (!a.is_moe() || a.dense_ffn > 0) m.dense = layer_memory(set, shard, false, modules);
+  if (a.is_moe()) m.moe = layer_memory(set, shard, true, modules);
+  m.embedding_parameters = embedding_parameters(a, shard.tp);
+  m.head = head_memory(set, shard);
+  m.embedding = embedding_memory(set, shard);
+  m.layer_input = kHalf * split_tokens(set, shard) * a.hidden;
+  return m;
+}
+
+StageMemory stage_memory(const Setting& set, const DeviceRun& d, int stage, const PartMemory& m, const Plan& p) {
+  const Architecture& a = *set.architecture;
+  const Stack& s = set.cluster->stack;
+  const bool dual = p.schedule == Schedule::dualpipe;
+  const double halves = dual ? 0.5 : 1;  // a DualPipe device holds two stages, each parameter lies on two devices
+  const double tied_once = a.tied && p.pp == 1 ? 1 : 2;
+  double ends = (d.first ? 1 : 0) + (d.last ? 1 : 0);
+  if (ends == 2 && p.pp == 1) ends = tied_once;
+  if (dual && d.first && d.last) ends = 2;
+  const double dense = d.dense * m.dense.parameters.dense + d.moe * m.moe.parameters.dense + ends * m.embedding_parameters +
+                       (d.last ? double(a.hidden) : 0);
+  const double expert = d.moe * m.moe.parameters.expert;
+  const double dense_group = double(p.dp) * p.cp, expert_group = p.edp();
+  const double whole = dense + expert, share = dense / dense_group + expert / expert_group;
+  const double optimizer_shard = s.zero_inside_node ? std::max(share, whole / std::min(double(set.cluster->fabric.node_devices), dense_group)) : share;
+  StageMemory out;
+  out.layers = d.dense + d.moe;
+  out.weights = kHalf * (p.zero >= 3 ? share : whole);
+  const double largest = std::max(d.dense > 0 ? m.dense.parameters.total() : 0, d.moe > 0 ? m.moe.parameters.total() : 0);
+  constexpr double kFp32 = 4, kGathered = 2;  // current and prefetched layer
+  if (p.zero >= 3) {
+    if (s.fp32_weights) out.weights = kFp32 * share;
+    out.weights += kGathered * kHalf * largest;
+  }
+  out.gradients = p.zero >= 2 ? s.sharded_gradient_bytes * share : s.main_gradient_bytes * whole;
+  double states = p.optimizer == Optimizer::adam ? 12 : 8;               // fp32 master and one or two moments
+  if (s.fp32_weights && p.zero >= 3) states -= kFp32;                    // the weights are the master copy
+  out.optimizer = s.cpu_optimizer ? 0 : states * halves * (p.zero >= 1 ? optimizer_shard : whole);
+  if (s.wgrad_fusion) out.wgrad_buffers = (d.dense > 0 ? m.dense.buffers : 0) + (d.moe > 0 ? m.moe.buffers : 0);
+  if (d.dense > 0 && d.moe > 0) {                                        // attention shapes are shared
+    const double attention = kHalf * (m.dense.parameters.dense - (a.gated ? 3 : 2) * double(a.hidden) * a.dense_ffn / p.tp);
+    out.wgrad_buffers -= s.wgrad_fusion ? std::min(attention, out.wgrad_buffers) : 0;
+  }
+  const std::int64_t n = p.micro_batches();
+  out.in_flight = in_flight(p.schedule, p.pp, p.virtual_stages, n, stage);
+  double saved = out.in_flight * halves * (d.dense * m.dense.saved + d.moe * m.moe.saved);
+  if (p.schedule == Schedule::zb_h1 && p.pp > 1) {
+    const double held = double(std::min<std::int64_t>(p.pp, n)) - out.in_flight;  // input gradient done, weight gradient not
+    const double dense_w = std::min(m.dense.weight_inputs, m.dense.saved), moe_w = std::min(m.moe.weight_inputs, m.moe.saved);
+    saved += std::max(0.0, held) * s.deferred_weight_share * (d.dense * dense_w + d.moe * moe_w);
+  }
+  out.activations = saved;
+  double peak = std::max(d.dense > 0 ? m.dense.backward : 0, d.moe > 0 ? m.moe.backward : 0);
+  if (d.last) peak = std::max(peak, m.head);
+  if (d.first && s.wgrad_fusion) {
+    // The embedding's gradient exists when the micro-batch it belongs to is already freed.
+    const double freed = halves * (d.dense * m.dense.saved + d.moe * m.moe.saved);
+    peak = std::max(peak, m.embedding - freed);
+  }
+  out.working_set = peak;
+  out.point_to_point = p.pp > 1 ? 2 * m.layer_input : 0;
+  out.constant = s.memory_constant;
+  return out;
+}
+
+double reserve_bytes(const Cluster& c, const Plan& p, double allocated, double local_tokens) {
+  const Stack& s = c.stack;
+  double factor = p.tp >= 2 ? s.fragmentation_tp : s.fragmentation;
+  constexpr double kLongContext = 16384;  // tokens on a rank beyond which the allocator fragments more
+  if (local_tokens >= kLongContext) factor = std::max(factor, s.fragmentation_long);
+  return factor * allocated + s.context_bytes + s.buffer_bytes;
+}
+
+}  // namespace tessera

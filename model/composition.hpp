@@ -1,0 +1,120 @@
+// From pieces to a step: the formulas shared by the scalar reference (step_cost.cpp) and the batched path
+// (block_cost.cpp). Everything is linear in the layers of a part, so a model's parts are kept as runs of equal ones and
+// nothing grows with the number of layers or stages.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "model/layer_memory.hpp"
+#include "model/stage_layout.hpp"
+#include "tessera/pipeline.hpp"
+#include "tessera/step_cost.hpp"
+
+namespace tessera {
+
+/// A run of equal neighbouring parts in path order.
+struct PartRun {
+  int count = 0;
+  double dense = 0, moe = 0;
+  bool first = false, last = false;
+};
+
+/// A run of neighbouring devices (stages) that hold the same layers. DualPipe: both stages of a device, its layers
+/// added up.
+struct DeviceRun {
+  int stage = 0, count = 0;  ///< first stage of the run, length
+  double dense = 0, moe = 0;
+  bool first = false, last = false;
+};
+
+/// The layout of one (pp, v).
+struct Layout {
+  std::vector<PartRun> parts;      ///< pp*v parts
+  std::vector<DeviceRun> devices;  ///< pp devices
+  std::vector<DeviceRun> pairs;    ///< DualPipe: device i holds stages i and pp-1-i; i < pp/2
+};
+/// Precondition: can_spread(). MTP modules count as MoE (or dense) layers of the last part.
+Layout make_layout(const Architecture&, const Stack&, int pp, int virtual_stages);
+
+/// Seconds in three kinds.
+struct Kinds {
+  double compute = 0, communication = 0, host = 0;
+  double sum() const { return compute + communication + host; }
+};
+inline Kinds operator+(Kinds a, const Kinds& b) { return {a.compute + b.compute, a.communication + b.communication, a.host + b.host}; }
+inline Kinds operator*(Kinds a, double x) { return {a.compute * x, a.communication * x, a.host * x}; }
+Kinds kinds_of(const Seconds&);
+
+/// Forward, input gradient, weight gradient.
+struct WorkKinds {
+  Kinds forward, input_gradient, weight_gradient;
+  double backward() const { return input_gradient.sum() + weight_gradient.sum(); }
+};
+WorkKinds kinds_of(const Work&);
+
+/// Work of the building blocks of a part for one (shard, recomputation, schedule).
+struct PartWork {
+  WorkKinds dense, moe, embedding, head;
+  double mtp_heads = 0;  ///< further heads on the last part
+};
+
+/// Parameter traffic of sharded data parallelism, seconds per layer or matrix: gather of 16-bit weights and reduction
+/// of gradients over the data-parallel group (dense) and the expert-data-parallel group.
+struct Traffic {
+  double gather_dense_layer = 0, gather_moe_layer = 0, gather_embedding = 0;
+  double reduce_dense_layer = 0, reduce_moe_layer = 0, reduce_embedding = 0;
+  double expert_share_moe = 0;  ///< share of a MoE layer's traffic that belongs to experts
+  double dense_message = 0, expert_message = 0;  ///< latency of one collective [s]
+};
+
+/// What depends on the mesh and the shard, not on recomputation or schedule.
+struct MeshCost {
+  Traffic traffic;
+  double hop = 0;               ///< exposed point-to-point seconds of a part boundary, one direction, 1F1B
+  double hop_interleaved = 0;
+  double dense_parameters = 0, moe_dense_parameters = 0, moe_expert_parameters = 0, embedding_parameters = 0;
+  double optimizer_dense_layer = 0, optimizer_moe_layer = 0, optimizer_embedding = 0;  ///< seconds, unsharded
+  double optimizer_moe_expert = 0;
+  double dense_shards = 1, expert_shards = 1;
+  double broadcast = 0;         ///< rank-by-rank broadcast of updated weights [s]
+  double jitter = 0;            ///< relative slowdown of the step
+};
+/// `plan` gives the mesh (tp cp pp dp ep etp), micro_batch and optimizer.
+MeshCost mesh_cost(const Setting&, const Plan& plan);
+
+/// Times of a step.
+struct StepParts {
+  double makespan = 0;        ///< pipeline
+  Kinds slowest;              ///< work of the slowest device per micro-batch
+  double point_to_point = 0;  ///< of it, exposed hops (in communication)
+  double sharding = 0;        ///< of it, exposed sharded-parameter traffic (in communication)
+  double ramp = 0;            ///< makespan - n * slowest
+  int slowest_run = 0;        ///< index into layout devices
+  double data_parallel = 0, optimizer = 0, fixed = 0, jitter = 0;
+  double total() const { return makespan + data_parallel + optimizer + fixed + jitter; }
+};
+/// Longest chain of part runs the forms take without allocation.
+inline constexpr std::size_t kMaxRuns = 64;
+
+/// Pipeline of one schedule; zero 2 and 3 add their per-micro-batch traffic to the parts. `coupling`: further
+/// seconds of every part per micro-batch.
+void compose_pipeline(const Setting&, const Layout&, const PartWork&, const MeshCost&, int pp, const Variant&,
+                      std::int64_t micro_batches, int zero, double coupling, StepParts& out);
+/// Data-parallel traffic left exposed, optimizer and fixed time, on the slowest device; jitter over all.
+void compose_step(const Setting&, const Layout&, const PartWork&, const MeshCost&, const Plan& mesh, int zero,
+                  StepParts& out);
+
+/// Memory of the layer kinds and ends for one (shard, recomputation).
+struct PartMemory {
+  LayerMemory dense, moe;
+  double embedding_parameters = 0, head = 0, embedding = 0, layer_input = 0;
+};
+PartMemory part_memory(const Setting&, const Shard&, unsigned modules);
+
+/// Memory of one device run at its stage `stage`.
+StageMemory stage_memory(const Setting&, const DeviceRun&, int stage, const PartMemory&, const Plan&);
+/// Allocated bytes of a stage that belong to parameters (weights, gradients, optimizer, buffers) and the rest.
+double reserve_bytes(const Cluster&, const Plan&, double allocated, double local_tokens);
+
+}  // namespace tessera
