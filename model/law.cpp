@@ -1,36 +1,14 @@
-// The formulas of the laws. Every form is a short list of terms whose sum is the loss, so that loss(),
-// loss_terms() and data_term() cannot disagree.
+// Losses and their terms from the formulas of law_formula.hpp.
 #include "tessera/law.hpp"
 
 #include <cmath>
 #include <limits>
 
+#include "model/law_formula.hpp"
+
 namespace tessera {
-namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::size_t kMaxTerms = 6;
-
-struct Terms {
-  std::array<const char*, kMaxTerms> name;
-  std::array<double, kMaxTerms> value;
-  std::size_t count = 0;
-  void add(const char* term, double nats) {
-    name[count] = term;
-    value[count++] = nats;
-  }
-};
-
-/// Saturated expert count of Clark et al. 2022: E_start at one expert, E_max at infinitely many.
-double saturated(double count_minus_one, double start, double max) {
-  return 1.0 / (1.0 / (count_minus_one + 1.0 / (1.0 / start - 1.0 / max)) + 1.0 / max);
-}
-
-/// An absent term (amplitude 0) is 0 even where its power is infinite.
-double term(double amplitude, double power) { return amplitude == 0 ? 0.0 : amplitude * power; }
-
-/// Does the formula have a value here, tokens aside? `size` is the N of the law.
-bool in_domain(LawForm form, const LawPoint& p) {
+bool formula::in_domain(LawForm form, const LawPoint& p) {
   const bool sized = form == LawForm::joint_moe || form == LawForm::clark ? p.active > 0 : p.total > 0;
   switch (form) {
     case LawForm::mosaic:
@@ -54,95 +32,32 @@ bool in_domain(LawForm form, const LawPoint& p) {
   return false;
 }
 
-/// All terms but the data term, and the data term's amplitude and exponent. Additive forms only.
-DataTerm split_terms(LawForm form, const double* c, const LawPoint& p, Terms& t) {
-  const double N = p.total, open = 1.0 - p.sparsity;
-  double amplitude = 0, exponent = 0;
-  switch (form) {
-    case LawForm::mosaic:
-      t.add("size", term(c[0], std::pow(N, -c[5])));
-      t.add("sparsity", term(c[2], std::pow(open, -c[7])));
-      t.add("split", term(c[3], std::pow(open, -c[8]) * std::pow(N, -c[9]) * std::pow(p.split, -c[10])));
-      t.add("constant", c[4]);
-      amplitude = c[1], exponent = c[6];
-      break;
-    case LawForm::chinchilla:
-      t.add("size", term(c[1], std::pow(N, -c[3])));
-      t.add("constant", c[0]);
-      amplitude = c[2], exponent = c[4];
-      break;
-    case LawForm::granularity:
-      t.add("size", term(c[0], std::pow(N, -c[1])));
-      t.add("split", term(c[4], std::pow(p.split, -c[5]) * std::pow(N, -c[1])));
-      t.add("constant", c[6]);
-      amplitude = c[2], exponent = c[3];
-      break;
-    case LawForm::joint_moe: {
-      const double experts = saturated(p.experts - 1, c[8], c[9]), log_experts = std::log(experts);
-      t.add("size", term(c[0], std::pow(experts, c[2]) * std::pow(p.active, c[1] + c[3] * log_experts)));
-      t.add("constant", c[10]);
-      amplitude = term(c[4], std::pow(experts, c[6]));
-      exponent = -(c[5] + c[7] * log_experts);
-      break;
-    }
-    case LawForm::abnar:
-      t.add("size", term(c[0], std::pow(N, -c[5])));
-      t.add("sparsity", term(c[2], std::pow(open, -c[7])));
-      t.add("interaction", term(c[3], std::pow(open, -c[8]) * std::pow(N, -c[9])));
-      t.add("constant", c[4]);
-      amplitude = c[1], exponent = c[6];
-      break;
-    case LawForm::zhao: {
-      const double G = p.active_experts, S = p.sparsity, size = std::pow(N, -c[7]), active = std::pow(p.active, -c[7]);
-      t.add("experts", (c[0] * G + c[1] / G + c[2] * S * S + c[3] * S) * (size + c[4] * active + c[5] * p.active / N));
-      t.add("size", term(c[6], size));
-      t.add("active", term(c[10], active));
-      t.add("constant", c[11]);
-      amplitude = c[8], exponent = c[9];
-      break;
-    }
-    case LawForm::frantar: {
-      const double size = std::pow(N, -c[3]);
-      t.add("sparsity", term(c[0], std::pow(open, c[1]) * size));
-      t.add("size", term(c[2], size));
-      t.add("constant", c[6]);
-      amplitude = c[4] > 0 ? std::pow(c[4], c[5]) : 0, exponent = c[5];
-      break;
-    }
-    default:
-      break;
-  }
-  double floor = 0;
-  for (std::size_t i = 0; i < t.count; ++i) floor += t.value[i];
-  return {floor, amplitude, exponent};
-}
+namespace {
 
-Terms kaplan_terms(const double* c, const LawPoint& p) {
-  const double size = std::pow(c[2] / p.total, c[0] / c[1]), data = c[3] / p.tokens;
-  const double total = std::pow(size + data, c[1]);
-  Terms t;
-  t.add("size", total * (size / (size + data)));
-  t.add("data", total * (data / (size + data)));
-  return t;
-}
+using formula::LogPoint;
+using Terms = formula::Terms<double>;
 
-double clark_loss(const double* c, const LawPoint& p) {
-  const double size = std::log10(p.active), experts = std::log10(saturated(p.experts - 1, c[4], c[5]));
-  return std::pow(10.0, c[0] * size + c[1] * experts + c[2] * size * experts + c[3]);
-}
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The terms of any form that predicts a loss; count 0 outside the domain.
-Terms all_terms(LawForm form, const double* c, const LawPoint& p) {
+Terms all_terms(LawForm form, const double* c, const LawPoint& point) {
   Terms t;
-  if (!in_domain(form, p)) return t;
+  if (!formula::in_domain(form, point)) return t;
+  const LogPoint p(point);
   if (form == LawForm::clark) {
-    t.add("routed", clark_loss(c, p));
+    t.add("routed", std::exp(M_LN10 * formula::clark_log10(c, p)));
     return t;
   }
-  if (!(p.tokens > 0)) return t;
-  if (form == LawForm::kaplan) return kaplan_terms(c, p);
-  const DataTerm data = split_terms(form, c, p, t);
-  t.add("data", term(data.amplitude, std::pow(p.tokens, -data.exponent)));
+  if (!(point.tokens > 0)) return t;
+  if (form == LawForm::kaplan) {
+    const auto [size, data] = formula::kaplan_parts(c, p);
+    const double total = std::pow(size + data, c[1]);
+    t.add("size", total * (size / (size + data)));
+    t.add("data", total * (data / (size + data)));
+    return t;
+  }
+  const auto data = formula::split_terms(form, c, p, t);
+  t.add("data", formula::term(data.amplitude, -data.exponent * p.tokens));
   return t;
 }
 
@@ -176,10 +91,18 @@ std::vector<LawTerm> loss_terms(const Law& law, const LawPoint& point) {
 }
 
 std::optional<DataTerm> data_term(LawForm form, std::span<const double> coefficients, const LawPoint& point) {
-  if (form == LawForm::kaplan || !in_domain(form, point)) return std::nullopt;
-  Terms t;
-  const DataTerm data = form == LawForm::clark ? DataTerm{clark_loss(coefficients.data(), point), 0, 0}
-                                               : split_terms(form, coefficients.data(), point, t);
+  if (form == LawForm::kaplan || !formula::in_domain(form, point)) return std::nullopt;
+  const LogPoint p(point);
+  const double* c = coefficients.data();
+  DataTerm data{0, 0, 0};
+  if (form == LawForm::clark) {
+    data.floor = std::exp(M_LN10 * formula::clark_log10(c, p));
+  } else {
+    Terms t;
+    const auto term = formula::split_terms(form, c, p, t);
+    data = {0, term.amplitude, term.exponent};
+    for (std::size_t i = 0; i < t.count; ++i) data.floor += t.value[i];
+  }
   if (!std::isfinite(data.floor) || !std::isfinite(data.amplitude) || !std::isfinite(data.exponent)) return std::nullopt;
   return data;
 }
@@ -188,7 +111,7 @@ double efficiency_leverage(const Law& law, const LawPoint& p, double flops) {
   if (law.form != LawForm::efficiency_leverage || !(flops > 0) || !(p.activation > 0) || !(p.width_ratio > 0))
     return kInfinity;
   const auto& c = law.coefficients;
-  const double activation = saturated(p.activation, c[4], c[5]), granularity = std::log2(p.width_ratio);
+  const double activation = formula::saturated(p.activation, c[4], c[5]), granularity = std::log2(p.width_ratio);
   const double exponent = c[0] + c[1] * std::log10(flops) + c[2] * granularity * granularity + c[3] * granularity;
   const double value = std::pow(activation, exponent);
   return std::isfinite(value) ? value : kInfinity;

@@ -8,6 +8,15 @@ namespace tessera {
 namespace {
 
 using K = CoefficientKind;
+using A = LawAxis;
+
+constexpr LawAxis kSizeData[] = {A::total, A::tokens};
+constexpr LawAxis kSparse[] = {A::total, A::sparsity, A::tokens};
+constexpr LawAxis kSparseSplit[] = {A::total, A::sparsity, A::split, A::tokens};
+constexpr LawAxis kSplit[] = {A::total, A::split, A::tokens};
+constexpr LawAxis kRouted[] = {A::active, A::experts};
+constexpr LawAxis kRoutedData[] = {A::active, A::experts, A::tokens};
+constexpr LawAxis kShared[] = {A::total, A::active, A::active_experts, A::sparsity, A::tokens};
 
 constexpr CoefficientInfo kMosaic[] = {
     {"a", K::amplitude, "size"},      {"b", K::amplitude, "data"},     {"c", K::amplitude, "sparsity"},
@@ -54,24 +63,21 @@ constexpr CoefficientInfo kFrantar[] = {
     {"c", K::constant, "constant"}};
 
 constexpr std::array<FormInfo, 10> kForms{{
-    {LawForm::mosaic, "mosaic", "a/N^alpha + b/D^beta + c/(1-S)^lambda + j/((1-S)^delta N^gamma G^eta) + e", kMosaic,
-     true},
-    {LawForm::chinchilla, "chinchilla", "E + A/N^alpha + B/D^beta", kChinchilla, true},
-    {LawForm::kaplan, "kaplan", "((Nc/N)^(aN/aD) + Dc/D)^aD", kKaplan, true},
+    {LawForm::mosaic, "mosaic", "a/N^alpha + b/D^beta + c/(1-S)^lambda + j/((1-S)^delta N^gamma G^eta) + e", kMosaic, kSparseSplit, true},
+    {LawForm::chinchilla, "chinchilla", "E + A/N^alpha + B/D^beta", kChinchilla, kSizeData, true},
+    {LawForm::kaplan, "kaplan", "((Nc/N)^(aN/aD) + Dc/D)^aD", kKaplan, kSizeData, true},
     {LawForm::clark, "clark",
-     "log10 L = a log10 N + b log10 Eh + c log10 N log10 Eh + d; 1/Eh = 1/(E-1+1/(1/Es-1/Em)) + 1/Em", kClark,
-     false},
-    {LawForm::granularity, "granularity", "c + (g/G^gamma + a)/N^alpha + b/D^beta", kGranularity, true},
+     "log10 L = a log10 N + b log10 Eh + c log10 N log10 Eh + d; 1/Eh = 1/(E-1+1/(1/Es-1/Em)) + 1/Em", kClark, kRouted, false},
+    {LawForm::granularity, "granularity", "c + (g/G^gamma + a)/N^alpha + b/D^beta", kGranularity, kSplit, true},
     {LawForm::joint_moe, "joint_moe",
-     "a Eh^delta N^(alpha+gamma ln Eh) + b Eh^omega D^(beta+zeta ln Eh) + c; Eh as in clark", kJointMoe, true},
-    {LawForm::abnar, "abnar", "a/N^alpha + b/D^beta + c/(1-S)^lambda + d/((1-S)^delta N^gamma) + e", kAbnar, true},
+     "a Eh^delta N^(alpha+gamma ln Eh) + b Eh^omega D^(beta+zeta ln Eh) + c; Eh as in clark", kJointMoe, kRoutedData, true},
+    {LawForm::abnar, "abnar", "a/N^alpha + b/D^beta + c/(1-S)^lambda + d/((1-S)^delta N^gamma) + e", kAbnar, kSparse, true},
     {LawForm::zhao, "zhao",
-     "(eG + f/G + mS^2 + nS)(1/N^alpha + k/Na^alpha + h Na/N) + a/N^alpha + b/D^beta + c/Na^alpha + eps", kZhao,
-     true},
+     "(eG + f/G + mS^2 + nS)(1/N^alpha + k/Na^alpha + h Na/N) + a/N^alpha + b/D^beta + c/Na^alpha + eps", kZhao, kShared, true},
     {LawForm::efficiency_leverage, "efficiency_leverage",
      "EL = Ah^(a + d log10 C + gamma (log2 G)^2 + beta log2 G); 1/Ah = 1/(A+1/(1/As-1/Am)) + 1/Am",
-     kEfficiencyLeverage, false},
-    {LawForm::frantar, "frantar", "(aS(1-S)^bS + cS) N^-bN + (aD/D)^bD + c", kFrantar, true},
+     kEfficiencyLeverage, {}, false},
+    {LawForm::frantar, "frantar", "(aS(1-S)^bS + cS) N^-bN + (aD/D)^bD + c", kFrantar, kSparse, true},
 }};
 
 constexpr std::string_view kAxes[] = {"total",          "active",            "sparsity",

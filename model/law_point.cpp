@@ -128,6 +128,7 @@ std::vector<Outside> outside(const Law& law, const LawPoint& point) {
   std::vector<Outside> out;
   for (const auto& range : law.ranges) {
     const double value = axis_value(point, range.axis);
+    if (value == 0 && range.axis != LawAxis::sparsity) continue;  // unknown
     const double slack = 1e-9 * std::max(std::abs(range.low), std::abs(range.high));  // counts are exact, ratios are not
     if (value < range.low - slack || value > range.high + slack) out.push_back({range.axis, value, range.low, range.high});
   }

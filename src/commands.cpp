@@ -4,10 +4,12 @@
 namespace tessera {
 
 void add_count(CLI::App&, Session&);
+void add_loss(CLI::App&, Session&);
 void add_presets(CLI::App&, Session&);
 
 const AddCommand kCommands[] = {
     add_count,
+    add_loss,
     add_presets,
 };
 const int kCommandCount = sizeof(kCommands) / sizeof(kCommands[0]);

@@ -34,6 +34,12 @@ enum class LawForm : std::uint8_t {
   frantar,              ///< (aS(1-S)^bS + cS)/N^bN + (aD/D)^bD + c, weight sparsity
 };
 
+/// An axis of the formulas and of fitted ranges. tokens_per_active is D/N_act, experts_per_split E/G.
+enum class LawAxis : std::uint8_t { total, active, sparsity, tokens, split, experts, active_experts,
+                                    tokens_per_active, experts_per_split, count_ };
+std::string_view to_string(LawAxis);
+std::optional<LawAxis> law_axis_from(std::string_view);
+
 /// What a coefficient is: decides how a fitter parametrises it (amplitudes and exponents are positive and live
 /// in logs; `free` ones may have any sign).
 enum class CoefficientKind : std::uint8_t { amplitude, exponent, constant, free };
@@ -49,6 +55,7 @@ struct FormInfo {
   std::string_view name;        ///< key in preset files
   std::string_view expression;
   std::span<const CoefficientInfo> coefficients;  ///< in the order of Law::coefficients
+  std::span<const LawAxis> axes;  ///< what the formula depends on; `total` stands for the law's N
   bool has_data_axis;           ///< the loss depends on D
 };
 
@@ -73,12 +80,6 @@ struct LawConvention {
   double split_width = 0;  ///< G = split_width * hidden / expert width; 0: the architecture's own split factor
 };
 
-/// An axis a law has a fitted range on. tokens_per_active is D/N_act.
-enum class LawAxis : std::uint8_t { total, active, sparsity, tokens, split, experts, active_experts,
-                                    tokens_per_active, experts_per_split, count_ };
-std::string_view to_string(LawAxis);
-std::optional<LawAxis> law_axis_from(std::string_view);
-
 struct LawRange {
   LawAxis axis;
   double low, high;
@@ -96,7 +97,8 @@ struct LevelSlope {
   std::array<double, 66> cholesky;        ///< lower triangle, row by row, of the 11 coordinates
 };
 
-/// A point of a law's domain, in the law's own convention. Counts are raw (not billions).
+/// A point of a law's domain, in the law's own convention. Counts are raw (not billions). Ranges ignore fields
+/// that are 0 (unknown), except the sparsity.
 struct LawPoint {
   double total = 0;           ///< N_tot
   double active = 0;          ///< N_act
