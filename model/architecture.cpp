@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "tessera/error.hpp"
 
@@ -91,10 +92,18 @@ struct Bound {
   std::int64_t least;
 };
 
+void check_each(const Architecture& a, std::initializer_list<Bound> bounds) {
+  for (const Bound& bound : bounds) {
+    if (bound.value < bound.least)
+      refuse(a, bound.field, std::to_string(bound.value), "at least " + std::to_string(bound.least) + " is needed", "give a larger whole number.");
+    if (bound.value > kLargest)
+      refuse(a, bound.field, std::to_string(bound.value), "more than 2^40 is no width or count of a model", "give a smaller number.");
+  }
+}
+
 void check_bounds(const Architecture& a) {
   const bool gqa = a.attention == AttentionKind::gqa, mla = !gqa, moe = a.is_moe(), mamba = a.mamba_layers > 0;
   const Bound bounds[] = {
-      {"layers", a.layers, 1},
       {"hidden", a.hidden, 1},
       {"heads", a.heads, 1},
       {"kv_heads", a.kv_heads, gqa ? 1 : 0},
@@ -105,12 +114,9 @@ void check_bounds(const Architecture& a) {
       {"qk_rope", a.qk_rope, 0},
       {"v_head", a.v_head, mla ? 1 : 0},
       {"dense_ffn", a.dense_ffn, a.ffn_layer_count() > a.moe_layer_count() ? 1 : 0},
-      {"experts", a.experts, 0},
       {"top_k", a.top_k, moe ? 1 : 0},
       {"expert_ffn", a.expert_ffn, moe ? 1 : 0},
       {"shared_ffn", a.shared_ffn, 0},
-      {"dense_layers", a.dense_layers, 0},
-      {"moe_every", a.moe_every, 1},
       {"vocabulary", a.vocabulary, 1},
       {"learned_positions", a.learned_positions, 0},
       {"mtp_layers", a.mtp_layers, 0},
@@ -127,13 +133,7 @@ void check_bounds(const Architecture& a) {
       {"extra_parameters", a.extra_parameters, 0},
       {"rung", a.rung, 0},
   };
-  for (const Bound& bound : bounds) {
-    if (bound.value < bound.least)
-      refuse(a, bound.field, std::to_string(bound.value), "at least " + std::to_string(bound.least) + " is needed",
-             "give a larger whole number.");
-    if (bound.value > kLargest)
-      refuse(a, bound.field, std::to_string(bound.value), "more than 2^40 is no width or count of a model", "give a smaller number.");
-  }
+  for (const Bound& bound : bounds) check_each(a, {bound});
 }
 
 void check_real(const Architecture& a, const char* field, double value, double least, double most) {
@@ -191,13 +191,8 @@ void check_pattern(const Architecture& a) {
 }
 
 void check_fields(const Architecture& a) {
-  if (a.layers < 1 || a.layers > kLargest || a.moe_every < 1 || a.dense_layers < 0) {
-    // These are divided by before the bounds are known: name them first.
-    const bool layers = a.layers < 1 || a.layers > kLargest, every = a.moe_every < 1;
-    refuse(a, layers ? "layers" : every ? "moe_every" : "dense_layers",
-           std::to_string(layers ? a.layers : every ? a.moe_every : a.dense_layers), "a whole number in range is needed",
-           layers ? "give at least 1 and at most 2^40 layers." : every ? "give at least 1." : "give at least 0.");
-  }
+  // What decides how many layers are MoE comes first: other bounds depend on it.
+  check_each(a, {{"layers", a.layers, 1}, {"moe_every", a.moe_every, 1}, {"dense_layers", a.dense_layers, 0}, {"experts", a.experts, 0}});
   check_pattern(a);
   check_bounds(a);
   check_attention(a);
