@@ -200,7 +200,7 @@ TEST_CASE("published vectors: closed forms", "[pipeline]") {
       ++exact;
     } else {
       CHECK(form <= row.makespan * 1.005);
-      CHECK(form >= row.makespan * 0.90);
+      CHECK(form >= row.makespan * (row.schedule == Schedule::interleaved ? 0.75 : 0.99));
       ++bounds;
     }
   }
@@ -251,16 +251,17 @@ TEST_CASE("interleaving against the simulation", "[pipeline]") {
   const Errors head = compare(Schedule::interleaved, Family::embedding_and_head, 800, 1, 5);
   CHECK(head.exact_share() > 0.95);
   CHECK(head.low > -0.03);
-  for (const Family family : kFamilies) {
-    const Errors e = compare(Schedule::interleaved, family, 400, 1, 5);
+  for (const Family family : {Family::uneven, Family::random}) {  // slow chunks do not line up: no closed form
+    const Errors e = compare(Schedule::interleaved, family, 600, 1, 5);
     CHECK(e.high < 1e-9);
-    CHECK(e.low > -0.22);
+    CHECK(e.low > -0.25);
+    CHECK(e.mean() < 0.06);
   }
 }
 
 TEST_CASE("DualPipe against the simulation", "[pipeline]") {
   CHECK(compare(Schedule::dualpipe, Family::equal, 1000, 2, 9).exact_share() == 1.0);
-  const double lowest[] = {0.0, -0.03, -0.08, -0.08}, mean[] = {0.0, 0.0006, 0.004, 0.006};
+  const double lowest[] = {0.0, -0.025, -0.05, -0.05}, mean[] = {0.0, 0.0005, 0.002, 0.004};
   for (int i = 1; i < 4; ++i) {
     const Errors e = compare(Schedule::dualpipe, kFamilies[i], 1000, 2, 9);
     INFO("family " << i << " high " << e.high << " low " << e.low << " mean " << e.mean());
@@ -268,9 +269,12 @@ TEST_CASE("DualPipe against the simulation", "[pipeline]") {
     CHECK(e.low > lowest[i]);
     CHECK(e.mean() < mean[i]);
   }
-  const Errors latency = compare(Schedule::dualpipe, Family::equal, 500, 2, 9, 0.5);
-  CHECK(latency.mean() < 0.003);
-  CHECK(latency.high < 0.02);
+  for (const Family family : kFamilies) {
+    const Errors latency = compare(Schedule::dualpipe, family, 500, 2, 9, 0.5);
+    CHECK(latency.mean() < 0.01);
+    CHECK(latency.high < 0.07);
+    CHECK(latency.low > -0.07);
+  }
 }
 
 TEST_CASE("DualPipe's equal-stage form", "[pipeline]") {
@@ -345,7 +349,7 @@ TEST_CASE("one device and few or very many micro-batches", "[pipeline]") {
   CHECK(pipeline_makespan(Schedule::one_f_one_b, 16, 1, 1, equal, 0.0) == Approx(96.0).epsilon(kRounding));
   CHECK(pipeline_makespan(Schedule::one_f_one_b, 16, 1, 5, equal, 0.0) == Approx(120.0).epsilon(kRounding));
 
-  // A billion micro-batches: the published equal-stage forms, in less than a millisecond each (n steps would
+  // A billion micro-batches: the published equal-stage forms, in constant time (n steps each would
   // take seconds).
   const std::int64_t n = 1'000'000'000;
   const auto begin = std::chrono::steady_clock::now();
@@ -361,7 +365,7 @@ TEST_CASE("one device and few or very many micro-batches", "[pipeline]") {
             .epsilon(kRounding));
   times.hop = 0.25;
   CHECK(std::isfinite(pipeline_makespan(Schedule::zb_h1, 16, 1, n, times)));
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(200));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2));
 }
 
 TEST_CASE("micro-batches in flight are those of the simulated orders", "[pipeline]") {
