@@ -1,6 +1,7 @@
 #include "tessera/architecture.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <initializer_list>
 
@@ -231,14 +232,34 @@ std::int64_t whole(double value, const std::string& what, const std::string& rem
   return static_cast<std::int64_t>(value);
 }
 
-/// A number as a person writes it: 4, not 4.000000.
+/// The shortest text that reads back as the same number: 4, not 4.000000.
 std::string plain(double value) {
-  std::string text = std::to_string(value);
-  if (text.find('.') != std::string::npos) {
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
-  }
-  return text;
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return std::string(text, end);
+}
+
+/// The spec that makes this rung again: q, experts, top_k, split, and whatever differs from the ladder's defaults.
+std::string rung_name(const LadderRung& rung) {
+  const LadderRung usual;
+  std::string name = "ladder:q=" + std::to_string(rung.q) + ",experts=" + std::to_string(rung.experts);
+  if (rung.experts > 0) name += ",top_k=" + std::to_string(rung.top_k) + ",split=" + plain(rung.split);
+  const auto whole_key = [&](const char* key, std::int64_t LadderRung::*member) {
+    if (rung.*member != usual.*member) name += std::string(",") + key + "=" + std::to_string(rung.*member);
+  };
+  const auto real_key = [&](const char* key, double LadderRung::*member) {
+    if (rung.*member != usual.*member) name += std::string(",") + key + "=" + plain(rung.*member);
+  };
+  whole_key("vocabulary", &LadderRung::vocabulary);
+  whole_key("kv_heads", &LadderRung::kv_heads);
+  if (rung.experts > 0) whole_key("shared_experts", &LadderRung::shared_experts);
+  if (rung.experts > 0) whole_key("dense_layers", &LadderRung::dense_layers);
+  whole_key("head_dim", &LadderRung::head_dim);
+  real_key("layers_per_rung", &LadderRung::layers_per_rung);
+  real_key("heads_per_rung", &LadderRung::heads_per_rung);
+  real_key("ffn_ratio", &LadderRung::ffn_ratio);
+  if (rung.tied != usual.tied) name += rung.tied ? ",tied=true" : ",tied=false";
+  return name;
 }
 
 }  // namespace
@@ -296,7 +317,7 @@ Architecture ladder(const LadderRung& rung) {
   a.dense_ffn = whole(rung.ffn_ratio * static_cast<double>(a.hidden), "dense_ffn = ffn_ratio * hidden", "change ffn_ratio.");
   a.vocabulary = rung.vocabulary;
   a.tied = rung.tied;
-  a.name = "ladder:q=" + std::to_string(rung.q) + ",experts=" + std::to_string(rung.experts);
+  a.name = rung_name(rung);
   if (rung.experts > 0) {
     a.experts = rung.experts;
     a.top_k = rung.top_k;
@@ -304,7 +325,6 @@ Architecture ladder(const LadderRung& rung) {
     a.expert_ffn = whole(static_cast<double>(a.dense_ffn) / rung.split, "expert_ffn = dense_ffn / split", "give a split that divides the FFN width.");
     a.shared_ffn = (Exact(rung.shared_experts) * a.expert_ffn).value;
     a.dense_layers = rung.dense_layers;
-    a.name += ",top_k=" + std::to_string(rung.top_k) + ",split=" + plain(rung.split);
   }
   check(a);
   return a;

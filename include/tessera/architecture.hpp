@@ -119,7 +119,8 @@ struct LadderRung {
   bool tied = false;
 };
 
-/// The architecture of a rung. experts == 0 gives the dense model of the rung.
+/// The architecture of a rung. experts == 0 gives the dense model of the rung. Its name is the spec that makes it
+/// again ("ladder:q=12,experts=96,top_k=2,split=4", then the keys that differ from the defaults above).
 /// Throws InputError where widths are not whole numbers or top_k > experts.
 Architecture ladder(const LadderRung&);
 

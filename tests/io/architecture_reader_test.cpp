@@ -158,6 +158,32 @@ TEST_CASE("the ladder on the spot is not the measured rung of the same number", 
   CHECK(read_architecture("ladder:q=8,window=1024,window_share=0.5").window == 1024);
 }
 
+TEST_CASE("the name of a rung is the spec that makes it again", "[architecture]") {
+  LadderRung usual;
+  CHECK(ladder(usual).name == "ladder:q=12,experts=96,top_k=2,split=4");
+  std::vector<LadderRung> rungs(12, usual);
+  rungs[0].experts = 0;
+  rungs[1].split = 2.5;
+  rungs[2].vocabulary = 1000;
+  rungs[3].kv_heads = 4;
+  rungs[4].shared_experts = 0;
+  rungs[5].dense_layers = 0;
+  rungs[6].head_dim = 64;
+  rungs[7].layers_per_rung = 2.5;
+  rungs[8].heads_per_rung = 2;
+  rungs[9].ffn_ratio = 3.25;
+  rungs[10].tied = true;
+  rungs[11].q = 8, rungs[11].top_k = 6, rungs[11].tied = true, rungs[11].ffn_ratio = 4;
+  std::vector<std::string> names;
+  for (const LadderRung& rung : rungs) {
+    const Architecture a = ladder(rung);
+    INFO(a.name);
+    CHECK(read_architecture(a.name) == a);
+    CHECK(std::count(names.begin(), names.end(), a.name) == 0);
+    names.push_back(a.name);
+  }
+}
+
 TEST_CASE("keys on top of a preset or from nothing", "[architecture]") {
   const Architecture more = read_architecture("mixtral_8x7b,experts=16,top_k=4");
   CHECK(more.experts == 16);
