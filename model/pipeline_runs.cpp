@@ -15,68 +15,73 @@ namespace {
 
 using detail::Piece;
 using detail::Pieces;
+using detail::top;
 
 /// Section 3.2 without latency. A_k + C_k + steady work: what is linear in k cancels within a run, so what is left
 /// is convex and largest at an end. The sums to the first backward are concave where the warm-up is cut by n.
-double runs_1f1b(int pp, std::int64_t n, Pieces& pieces) {
+double runs_1f1b(int pp, std::int64_t n, const Pieces& pieces) {
   // Parts up to `cut` warm up with all n - 1 further micro-batches, later ones with pp - 1 - j. Usually cut < 0.
   const int cut = n > pp ? -1 : static_cast<int>(pp - n);
-  const double most = static_cast<double>(n - 1), steady_0 = static_cast<double>(n - pp);
+  const double most = static_cast<double>(n - 1), steady_0 = static_cast<double>(n - pp), stages = pp - 1;
   double head = 0, tail = 0, makespan = 0;  // head, tail: suffix maxima over the parts seen so far
   for (std::size_t r = pieces.size(); r-- > 0;) {
     const Piece& q = pieces[r];
     const double step = q.f + q.b, before = q.sum_f + q.sum_b;
-    auto see = [&](int j) {
-      const double u = std::min(static_cast<double>(pp - 1 - j), most), all = before + (j - q.first + 1) * step;
-      head = std::max(head, all + u * q.max_f);
-      tail = std::max(tail, all + u * q.max_b);
+    auto see = [&](double warm_up, double all) {
+      head = top(head, all + warm_up * q.max_f);
+      tail = top(tail, all + warm_up * q.max_b);
     };
-    auto stay = [&](int k) {
-      makespan = std::max(makespan, head + tail + (steady_0 + k) * step - before - (k - q.first + 1) * step);
+    auto see_and_stay = [&](int part) {
+      const double k = part, all = before + (part - q.first + 1) * step;
+      see(stages - k, all);
+      makespan = top(makespan, head + tail + ((steady_0 + k) * step - all));
     };
     if (q.last > cut) {
-      see(q.last), stay(q.last);
+      see_and_stay(q.last);
       const int from = std::max(q.first, cut + 1);
-      if (from < q.last) see(from), stay(from);
+      if (from < q.last) see_and_stay(from);
     }
     if (q.first <= cut) {
-      see(std::min(cut, q.last));
-      makespan = std::max({makespan, most * q.max_f + tail, head + most * q.max_b});
+      see(most, before + (std::min(cut, q.last) - q.first + 1) * step);
+      makespan = top(makespan, top(most * q.max_f + tail, head + most * q.max_b));
     }
   }
   return makespan;
 }
 
-/// Section 3.3 for h = 1, n >= pp. Piece b is the input gradient; the first run is cut after part 0, which has no
+/// Section 3.3 for h = 1, n >= pp. Piece::b is the input gradient; the first run is cut after part 0, which has no
 /// micro-batch without a weight gradient and so starts differently.
 class RunsZbH1 {
  public:
-  RunsZbH1(int pp, std::int64_t n, Pieces& pieces) : p_(pp), n_(n), spare_(static_cast<double>(n - pp)), q_(pieces) {}
+  RunsZbH1(int pp, std::int64_t n, Pieces& pieces)
+      : stages_(pp - 1), spare_(static_cast<double>(n - pp)), q_(pieces) {}
 
   double makespan() {
     ways_up();
     double longest = ends();
-    if (n_ > p_) longest = std::max({longest, change_down(), change_up()});
+    if (spare_ >= 1) longest = top(longest, change_down());
+    if (spare_ >= 2) longest = top(longest, change_up());
     return longest;
   }
 
  private:
-  double left(const Piece& q, int i) const { return (i + 1) * q.w - q.sum_b - (i - q.first) * q.b; }
-  double all_f(const Piece& q, int k) const { return q.sum_f + (k - q.first + 1) * q.f; }  // k included
-  double all_b(const Piece& q, int k) const { return q.sum_b + (k - q.first + 1) * q.b; }
-  double up(const Piece& q, int j) const {
-    return all_b(q, j) - q.b + std::max({q.best_up, left(q, q.first), left(q, j)});
+  // Weight gradients left on part i when the last input gradient has passed it, on the scale of sum_b.
+  static double left(const Piece& q, int i) { return (i + 1) * q.w - q.sum_b - (i - q.first) * q.b; }
+  static double all_f(const Piece& q, int k) { return q.sum_f + (k - q.first + 1) * q.f; }  // k included
+  static double all_b(const Piece& q, int k) { return q.sum_b + (k - q.first + 1) * q.b; }
+  static double up(const Piece& q, int j) {
+    return all_b(q, j) - q.b + top(q.best_up, top(left(q, q.first), left(q, j)));
   }
-  double head_at(const Piece& q, int j) const { return all_f(q, j) + (p_ - 1 - j) * q.max_f + all_b(q, j); }
+  double head_at(const Piece& q, int j) const { return all_f(q, j) + (stages_ - j) * q.max_f + all_b(q, j); }
   double tail_at(const Piece& q, int j) const {
-    return all_f(q, j) + (p_ - j) * q.b + (p_ - 1 - j) * q.w + up(q, j);
+    return all_f(q, j) + (stages_ - j) * (q.b + q.w) + q.b + up(q, j);
   }
 
   void ways_up() {
     double best = -std::numeric_limits<double>::infinity();
     for (std::size_t r = 0; r < q_.size(); ++r) {
       q_[r].best_up = best;
-      best = std::max({best, left(q_[r], q_[r].first), left(q_[r], q_[r].last)});
+      best = top(best, top(left(q_[r], q_[r].first), left(q_[r], q_[r].last)));
     }
   }
 
@@ -86,12 +91,13 @@ class RunsZbH1 {
     for (std::size_t r = q_.size(); r-- > 0;) {
       Piece& q = q_[r];
       auto stay = [&](int k) {
-        head = std::max(head, head_at(q, k));
-        tail = std::max(tail, tail_at(q, k));
+        const double before = all_f(q, k) + all_b(q, k);
+        head = top(head, head_at(q, k));
+        tail = top(tail, tail_at(q, k));
         if (spare_ + k >= 1)
-          longest = std::max(longest, head - all_b(q, k) + (spare_ + k) * (q.f + q.b) + spare_ * q.w + tail - all_f(q, k));
+          longest = top(longest, head + tail - before + (spare_ + k) * (q.f + q.b) + spare_ * q.w);
         else  // n == pp, part 0: all forwards run before the first backward
-          longest = std::max({longest, head - all_b(q, k) + q.b + up(q, k), (p_ - 1) * q.max_f + tail});
+          longest = top(longest, top(head - all_b(q, k) + q.b + up(q, k), stages_ * q.max_f + tail));
       };
       stay(q.last);
       q.head_last = head, q.tail_last = tail;
@@ -102,79 +108,85 @@ class RunsZbH1 {
   }
 
   /// Stage k before its first weight gradient, then down to the steady state of a stage a >= k.
-  double change_down() {
+  double change_down() const {
     double start = 0, longest = 0;
     for (std::size_t r = 0; r < q_.size(); ++r) {
       const Piece& q = q_[r];
       const double steady = spare_ * (q.f + q.b + q.w);
       auto from = [&](int k, double head) {
-        return k == 0 ? (p_ - 1) * q.f : head - all_b(q, k) - all_f(q, k) + k * (q.f + q.b);
+        return k == 0 ? stages_ * q.f : head - all_b(q, k) - all_f(q, k) + k * (q.f + q.b);
       };
-      start = std::max(start, from(q.first, q.head_first));
-      longest = std::max(longest, start + steady + q.tail_first);
-      start = std::max(start, from(q.last, q.head_last));
-      longest = std::max(longest, start + steady + q.tail_last);
+      start = top(start, from(q.first, q.head_first));
+      longest = top(longest, start + steady + q.tail_first);
+      if (q.first == q.last) continue;
+      start = top(start, from(q.last, q.head_last));
+      longest = top(longest, start + steady + q.tail_last);
     }
     return longest;
   }
 
-  /// The same, then up the chain of input gradients to the steady state of a stage a < k, as long as that is
-  /// at least one micro-batch: k - a <= reach.
-  double change_up() {
-    const std::int64_t reach64 = n_ - p_ - 1;
-    if (reach64 < 1) return 0.0;
-    const int reach = static_cast<int>(std::min<std::int64_t>(reach64, p_));
+  /// The same, then up the chain of input gradients to the steady state of a stage a < k: from() + to(). There must
+  /// be a steady state, k - a <= n - pp - 1.
+  double from(const Piece& high, int k, double steady) const {
+    const double head = k == high.first ? high.head_first : top(high.head_last, head_at(high, k));
+    return head + k * (high.f + high.b - steady);
+  }
+  double to(const Piece& low, int a, double steady) const {
+    const double tail = a == low.first ? low.tail_first : top(low.tail_last, tail_at(low, a));
+    return (spare_ + a) * steady - all_b(low, a) - all_f(low, a) + tail;
+  }
+  double change_up() const {
     double longest = 0;
+    const int reach = static_cast<int>(std::min(spare_ - 1, stages_));
     for (std::size_t r = 0; r < q_.size(); ++r) {
       const Piece& low = q_[r];
       const double steady = low.f + low.b + low.w;
-      auto to = [&](int a) {
-        const double tail = a == low.first ? low.tail_first : std::max(low.tail_last, tail_at(low, a));
-        return (spare_ + a) * steady - all_b(low, a) - all_f(low, a) + tail;
-      };
-      for (std::size_t s = r; s < q_.size(); ++s) {
+      const double to_first = to(low, low.first, steady), to_last = to(low, low.last, steady);
+      if (low.first < low.last)  // inside a run neighbours are best: it falls with k - a
+        longest = top(longest, top(from(low, low.first + 1, steady) + to_first,
+                                   from(low, low.last, steady) + to(low, low.last - 1, steady)));
+      for (std::size_t s = r + 1; s < q_.size(); ++s) {
         const Piece& high = q_[s];
-        auto from = [&](int k) {
-          const double head = k == high.first ? high.head_first : std::max(high.head_last, head_at(high, k));
-          return head + k * (high.f + high.b - steady);
-        };
-        if (s == r) {  // falls with k - a: neighbours are best
-          if (low.first == low.last) continue;
-          longest = std::max({longest, from(low.first + 1) + to(low.first), from(low.last) + to(low.last - 1)});
+        if (high.last - low.first > reach) {
+          longest = top(longest, change_up_in_reach(low, high, steady, reach));
           continue;
         }
-        if (high.last - low.first <= reach) {
-          longest = std::max(longest, std::max(from(high.first), from(high.last)) + std::max(to(low.first), to(low.last)));
-          continue;
-        }
-        // Some pairs are out of reach: the corners of what is left of the rectangle.
-        for (const int a : {low.first, low.last})
-          if (high.first - a <= reach)
-            longest = std::max(longest, std::max(from(high.first), from(std::min(high.last, a + reach))) + to(a));
-        for (const int k : {high.first, high.last})
-          if (k - low.last <= reach)
-            longest = std::max(longest, from(k) + std::max(to(low.last), to(std::max(low.first, k - reach))));
+        const double from_first = high.head_first + high.first * (high.f + high.b - steady);
+        const double from_last = high.head_last + high.last * (high.f + high.b - steady);
+        longest = top(longest, top(from_first, from_last) + top(to_first, to_last));
       }
     }
     return longest;
   }
+  /// Some pairs of the two runs are out of reach: the corners of what is left of the rectangle.
+  double change_up_in_reach(const Piece& low, const Piece& high, double steady, int reach) const {
+    double longest = 0;
+    for (const int a : {low.first, low.last})
+      if (high.first - a <= reach)
+        longest = top(longest, top(from(high, high.first, steady),
+                                   from(high, std::min(high.last, a + reach), steady)) + to(low, a, steady));
+    for (const int k : {high.first, high.last})
+      if (k - low.last <= reach)
+        longest = top(longest, from(high, k, steady) + top(to(low, low.last, steady),
+                                                           to(low, std::max(low.first, k - reach), steady)));
+    return longest;
+  }
 
-  int p_;
-  std::int64_t n_;
-  double spare_;  // n - pp
+  double stages_;  // pp - 1
+  double spare_;   // n - pp
   Pieces& q_;
 };
 
 /// Section 3.4 (LB). Devices fall into classes on which every chunk's time is constant; within a class the bound is
 /// a sum of maxima of linear functions of the device, except where its warm-up ends with the last chunk.
 double runs_interleaved(int p, int v, std::int64_t n, Pieces& pieces) {
-  const double all_f = pieces.sum_f(), all_b = pieces.sum_b();
+  const double all = pieces.sum_f() + pieces.sum_b(), stages = p - 1;
   const int middle = (p - 1) / 2, last_chunk = (v - 1) * p;
   for (std::size_t r = 0; r < pieces.size(); ++r) {
     const int end = pieces[r].last + 1;
     pieces[r].turns = end / p, pieces[r].rest = end % p;
   }
-  double makespan = all_f + all_b, max_f = 0, max_b = 0;
+  double makespan = all, max_f = 0, max_b = 0;
   std::size_t first = 0, last = 0;  // runs that hold the device's part of the first and of the last chunk
   for (int low = 0, high = 0; low < p; low = high + 1) {
     while (pieces[first].last < low) ++first;
@@ -192,26 +204,37 @@ double runs_interleaved(int p, int v, std::int64_t n, Pieces& pieces) {
       chunks_before = chunks;
     }
     const Piece &head = pieces[first], &tail = pieces[last];
-    max_f = std::max(max_f, head.f), max_b = std::max(max_b, head.b);
+    max_f = top(max_f, head.f), max_b = top(max_b, head.b);
     const double work = static_cast<double>(n) * (device_f + device_b);
-    auto device = [&](int d) {
-      const int slots = 2 * (p - 1 - d) + 1, of_last = std::min(slots, p), of_first = n == p ? 0 : slots - of_last;
-      const double warm_f = p * (device_f - tail.f) + of_last * tail.f + of_first * head.f;
-      const double warm_b = p * (device_b - tail.b) + of_last * tail.b + of_first * head.b;
-      const int up_to = last_chunk + d - tail.first + 1;
-      const double h1 = head.sum_f + (d - head.first) * head.f + (p - 1) * (max_f - head.f);
-      const double h2 = all_f + all_b - tail.sum_b - up_to * tail.b - warm_f;
-      const double t1 = head.sum_b + (d - head.first) * head.b + (p - 1) * (max_b - head.b);
-      const double t2 = all_b + all_f - tail.sum_f - up_to * tail.f - warm_b;
-      const bool all_warm_up = n == p && slots >= p;  // every forward runs before the first backward
-      const double ends = all_warm_up ? std::max(h1 + std::max(t1, t2), std::max(h1, h2) + t1)
-                                      : std::max(h1, h2) + std::max(t1, t2);
-      makespan = std::max(makespan, work + ends);
+    // h1, h2, t1, t2 of section 3.4 at device 0 of this class's lines, without the warm-up's share WF and WB.
+    const double h1 = head.sum_f - head.first * head.f + stages * (max_f - head.f);
+    const double t1 = head.sum_b - head.first * head.b + stages * (max_b - head.b);
+    const double after = last_chunk - tail.first + 1;
+    const double h2 = all - tail.sum_b - after * tail.b, t2 = all - tail.sum_f - after * tail.f;
+    // Up to the middle the warm-up holds the last chunk whole and, unless n == pp, some of the next group's first.
+    auto early = [&](int device) {
+      const double d = device, of_first = n == p ? 0.0 : stages - 2.0 * d;
+      const double a = h1 + d * head.f, b = h2 - d * tail.b - p * device_f - of_first * head.f;
+      const double c = t1 + d * head.b, e = t2 - d * tail.f - p * device_b - of_first * head.b;
+      // n == pp: every forward runs before the first backward.
+      makespan = top(makespan, work + (n == p ? top(a + top(c, e), top(a, b) + c) : top(a, b) + top(c, e)));
     };
-    device(low);
-    if (high > low) device(high);
-    if (low < middle && middle < high) device(middle);
-    if (low < middle + 1 && middle + 1 < high) device(middle + 1);
+    auto late = [&](int device) {
+      const double d = device, of_last = 2.0 * (stages - d) + 1.0 - p;
+      const double a = h1 + d * head.f, b = h2 - d * tail.b - p * device_f - of_last * tail.f;
+      const double c = t1 + d * head.b, e = t2 - d * tail.f - p * device_b - of_last * tail.b;
+      makespan = top(makespan, work + top(a, b) + top(c, e));
+    };
+    if (low <= middle) {
+      early(low);
+      const int end = std::min(high, middle);
+      if (end > low) early(end);
+    }
+    if (high > middle) {
+      late(high);
+      const int begin = std::max(low, middle + 1);
+      if (begin < high) late(begin);
+    }
   }
   return makespan;
 }
