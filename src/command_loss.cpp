@@ -174,7 +174,7 @@ int run_leverage(const Options& o, const Law& law, const LawPoint& p, double flo
   const double value = efficiency_leverage(law, p, flops);
   if (!std::isfinite(value)) throw InputError("the efficiency leverage has no value here", "activation, granularity and FLOPs must be positive", "correct them.");
   auto warnings = outside_range(law, p);
-  if (o.architecture.empty() == false && !o.flops) warnings.push_back("training compute taken as 6 N_act D");
+  if (!o.architecture.empty() && !o.flops) warnings.push_back("training compute taken as 6 N_act D");
   if (json) {
     Json out{{"law", law.name}, {"form", form_info(law.form).name}, {"loss", nullptr}, {"terms", Json::object()}, {"efficiency_leverage", value}, {"flops", flops}, {"point", point_json(law, p)}, {"warnings", warnings}, {"note", law.note}};
     fmt::print("{}\n", out.dump(2));
@@ -187,7 +187,8 @@ int run_leverage(const Options& o, const Law& law, const LawPoint& p, double flo
 
 void print_loss(const Law& law, const LawPoint& p, double value, const std::optional<Spread>& s, const std::vector<std::string>& warnings) {
   fmt::print("law {}: {}\n  {}\n  source: {} ({})\n\n", law.name, law.title, form_info(law.form).expression, law.source, law.evidence);
-  for (const auto& [key, number] : point_json(law, p).items()) fmt::print("  {:<28} {:.6g}\n", key, number.get<double>());
+  const Json point = point_json(law, p);  // items() does not keep a temporary alive
+  for (const auto& [key, number] : point.items()) fmt::print("  {:<28} {:.6g}\n", key, number.get<double>());
   fmt::print("\n  {:<28} {:.6f} nats/token\n", "predicted loss", value);
   for (const auto& t : loss_terms(law, p)) fmt::print("    {:<26} {:.6f} nats/token\n", t.name, t.value);
   if (s) fmt::print("\n  the law's own uncertainty: sd {:.4f} nats, 90 % {:.4f} to {:.4f} ({} members{})\n", s->sd, s->low, s->high, s->members, law.synthetic_uncertainty ? ", a reconstruction: the runs are not public" : "");
