@@ -42,18 +42,19 @@ struct Batch {
   std::array<std::vector<std::uint8_t>, kColumns> raw, compressed;
 };
 
-/// Cuts the rows of all units, in order, into batches of kChunkRows.
+/// Cuts the rows of all units, in order, into batches of `chunk` rows.
 class RowStream {
  public:
-  RowStream(const std::string& folder, const std::vector<LedgerEntry>& entries) : reader_(folder), entries_(&entries) {}
+  RowStream(const std::string& folder, const std::vector<LedgerEntry>& entries, std::uint64_t chunk)
+      : reader_(folder), entries_(&entries), chunk_(chunk) {}
 
   /// Fills the batch; false at the end. The last batch is padded with zeros to a whole chunk.
   bool next(Batch& batch) {
     batch.first_row = done_;
     std::uint64_t filled = 0;
-    for (int c = 0; c < kColumns; ++c) batch.raw[c].assign(kChunkRows * width(c), 0);
-    while (filled < kChunkRows && advance()) {
-      const std::uint64_t count = std::min(kChunkRows - filled, reader_.rows() - at_);
+    for (int c = 0; c < kColumns; ++c) batch.raw[c].assign(chunk_ * width(c), 0);
+    while (filled < chunk_ && advance()) {
+      const std::uint64_t count = std::min(chunk_ - filled, reader_.rows() - at_);
       reader_.ids(at_, {reinterpret_cast<std::uint64_t*>(batch.raw[0].data()) + filled, count});
       copy(reader_.status(at_, count), batch.raw[1], filled);
       for (int m = 0; m < kMetricColumns; ++m) copy(reader_.metric(m, at_, count), batch.raw[2 + m], filled * sizeof(float));
@@ -84,6 +85,7 @@ class RowStream {
 
   RowReader reader_;
   const std::vector<LedgerEntry>* entries_;
+  std::uint64_t chunk_;
   std::size_t entry_ = 0;
   std::uint64_t at_ = 0, done_ = 0;
   bool open_ = false;
@@ -92,8 +94,9 @@ class RowStream {
 void write_evaluations(Hdf5Writer& file, const std::string& folder, const std::vector<LedgerEntry>& entries, std::uint64_t rows, int threads) {
   file.group("/evaluations", "One row per recorded evaluation, ids ascending. compute + communication + ramp + host = step.");
   std::array<int, kColumns> columns{};
-  for (std::size_t c = 0; c < kColumns; ++c) columns[c] = file.create(evaluation_columns()[c], rows, kChunkRows);
-  RowStream stream(folder, entries);
+  const std::uint64_t chunk = std::clamp<std::uint64_t>(rows, 1, kChunkRows);  // HDF5: a chunk is no larger than its dataset
+  for (std::size_t c = 0; c < kColumns; ++c) columns[c] = file.create(evaluation_columns()[c], rows, chunk);
+  RowStream stream(folder, entries, chunk);
   // Two batches per thread keep every thread busy while one is read and one is written. A batch is about 4 MB;
   // the cap keeps a rank with many threads within its memory.
   constexpr std::size_t kMostBatches = 24;

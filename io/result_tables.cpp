@@ -239,6 +239,8 @@ void write_envelopes(Hdf5Writer& file, const SweepResult& result) {
   table.column("nothing_fits", "architectures", "No plan fits the memory.", collect<std::uint64_t>(e, [](const EnvelopeCounts& x) { return x.nothing_fits; }));
   table.column("too_few_tokens", "architectures", "Below the bound on tokens per active parameter.",
                collect<std::uint64_t>(e, [](const EnvelopeCounts& x) { return x.too_few_tokens; }));
+  table.column("outside_law", "architectures", "The law has no value there.",
+               collect<std::uint64_t>(e, [](const EnvelopeCounts& x) { return x.outside_law; }));
 }
 
 void write_refused(Hdf5Writer& file, const Counts& counts) {
