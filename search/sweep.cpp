@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "search/agreement.hpp"
 #include "search/context.hpp"
 #include "search/crew.hpp"
 #include "tessera/error.hpp"
@@ -15,61 +16,18 @@ constexpr double kProgressSeconds = 0.25;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// What went wrong on this rank. Other ranks learn of it in agree().
-struct Failure {
-  enum Kind : std::int64_t { none = 0, run = 1, input = 2 };
-  Kind kind = none;
-  std::string message;
-  std::exception_ptr error;
-
-  /// Called inside a catch block.
-  static Failure current() {
-    Failure f;
-    f.error = std::current_exception();
-    try {
-      throw;
-    } catch (const InputError& e) {
-      f.kind = input;
-      f.message = e.what();
-    } catch (const std::exception& e) {
-      f.kind = run;
-      f.message = e.what();
-    }
-    return f;
-  }
-};
-
-/// Collective: throws on every rank if any rank failed; the lowest such rank's message wins.
-void agree(Context& context, const Failure& mine) {
-  const std::int64_t ranks = context.ranks();
-  const std::int64_t first = ranks - context.largest(mine.kind == Failure::none ? 0 : ranks - context.rank());
-  if (first == ranks) return;
-  Bytes message(mine.message.begin(), mine.message.end());
-  message.push_back(static_cast<std::uint8_t>(mine.kind));
-  context.broadcast(message, static_cast<int>(first));
-  if (mine.error) std::rethrow_exception(mine.error);
-  const auto kind = static_cast<Failure::Kind>(message.back());
-  message.pop_back();
-  const std::string text(message.begin(), message.end()), who = "rank " + std::to_string(first);
-  if (kind == Failure::input) throw InputError(who + " cannot go on", text, "");
-  throw RunError(who + ": " + text);
-}
-
 /// Asks the sink of rank 0 for units of an earlier run and tells all ranks which are left. Collective.
 std::vector<std::uint64_t> left_over(const Space& space, Context& context, UnitSink& sink, Reducer& reducer) {
-  Failure failure;
   Bytes finished(space.units(), 0);
-  if (context.rank() == 0) try {
-      for (const UnitSummary& unit : sink.finished()) {
-        if (unit.unit >= finished.size()) throw RunError("a finished unit belongs to another study");
-        if (finished[unit.unit]) continue;
-        finished[unit.unit] = 1;
-        reducer.add(unit);
-      }
-    } catch (...) {
-      failure = Failure::current();
+  together(context, [&] {
+    if (context.rank() != 0) return;
+    for (const UnitSummary& unit : sink.finished()) {
+      if (unit.unit >= finished.size()) throw RunError("a finished unit belongs to another study");
+      if (finished[unit.unit]) continue;
+      finished[unit.unit] = 1;
+      reducer.add(unit);
     }
-  agree(context, failure);
+  });
   context.broadcast(finished, 0);
   std::vector<std::uint64_t> units;
   for (std::uint64_t u = 0; u < finished.size(); ++u)

@@ -3,13 +3,21 @@
 
 namespace tessera {
 
+void add_sweep(CLI::App&, Session&);
 void add_count(CLI::App&, Session&);
 void add_loss(CLI::App&, Session&);
+void add_replay(CLI::App&, Session&);
+void add_merge(CLI::App&, Session&);
+void add_query(CLI::App&, Session&);
 void add_presets(CLI::App&, Session&);
 
 const AddCommand kCommands[] = {
+    add_sweep,
     add_count,
     add_loss,
+    add_replay,
+    add_merge,
+    add_query,
     add_presets,
 };
 const int kCommandCount = sizeof(kCommands) / sizeof(kCommands[0]);
