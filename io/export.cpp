@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "io/export_parts.hpp"
 #include "io/plan_text.hpp"
 #include "io/toml_reader.hpp"
@@ -24,6 +26,9 @@ void check_plan(const ExportRequest& r) {
     throw InputError(
         fmt::format("export: batch {} with dp {} and micro-batch {}", p.batch, p.dp, p.micro_batch),
         "dp x micro_batch must divide the batch", "mend --batch, dp or micro_batch.");
+  if (p.virtual_stages > 1 && p.pp == 1)
+    throw InputError(fmt::format("export: virtual_stages = {} with pp = 1", p.virtual_stages),
+                     "there is no pipeline to interleave", "use virtual_stages=1, or pp > 1.");
   const std::int64_t mesh = std::int64_t{1} * p.tp * p.cp * p.dp;
   if (mesh % (std::int64_t{1} * p.ep * p.etp) != 0)
     throw InputError(fmt::format("export: ep {} x etp {} on tp x cp x dp = {}", p.ep, p.etp, mesh),
@@ -98,13 +103,23 @@ std::vector<bool> moe_layers(const Architecture& a) {
   return layers;
 }
 
+std::int64_t window_period(const Architecture& a) {
+  if (a.window <= 0 || a.window_share <= 0 || a.window_share >= 1) return 0;
+  const double period = 1.0 / (1.0 - a.window_share);
+  const auto whole = static_cast<std::int64_t>(std::llround(period));
+  const bool regular =
+      std::abs(period - static_cast<double>(whole)) < 1e-6;  // 5/6 and the like are rounded in files
+  return regular && a.layers % whole == 0 ? whole : 0;
+}
+
 std::vector<bool> window_layers(const Architecture& a) {
   std::vector<bool> layers(static_cast<std::size_t>(a.layers));
+  const auto period = static_cast<std::size_t>(window_period(a));
   double carried = 0.5;  // half a layer: the share is met to the nearest whole layer
   for (std::size_t i = 0; i < layers.size(); ++i) {
     carried += a.window > 0 ? a.window_share : 0.0;
-    layers[i] = carried >= 1.0;
-    if (layers[i]) carried -= 1.0;
+    layers[i] = period > 0 ? (i + 1) % period != 0 : carried >= 1.0;
+    if (carried >= 1.0) carried -= 1.0;
   }
   return layers;
 }

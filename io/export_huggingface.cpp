@@ -192,14 +192,9 @@ class Writer {
   void gpt_oss() {
     begin("gpt_oss", "GptOssForCausalLM");
     const std::string family = "GPT-OSS";
-    if (!a_.qkv_bias || !a_.out_bias || !a_.ffn_bias || !a_.router_bias)
-      refuse(!a_.qkv_bias   ? "qkv_bias"
-             : !a_.out_bias ? "out_bias"
-             : !a_.ffn_bias ? "ffn_bias"
-                            : "router_bias",
-             "false", "GPT-OSS, the family with sinks, has biases everywhere");
-    if (a_.unfused_activation <= 0)
-      refuse("unfused_activation", "0", "GPT-OSS, the family with sinks, has a clamped activation");
+    if (!a_.qkv_bias || !a_.out_bias || !a_.ffn_bias || !a_.router_bias || a_.unfused_activation <= 0)
+      refuse("attention_sinks", "true",
+             "GPT-OSS, the family with sinks, has biases everywhere and a clamped activation");
     if (a_.shared_ffn > 0)
       refuse("shared_ffn", std::to_string(a_.shared_ffn), "GPT-OSS has no shared expert");
     if (a_.dense_layers > 0)
@@ -264,7 +259,8 @@ class Writer {
   void qwen2_moe() {
     begin("qwen2_moe", "Qwen2MoeForCausalLM");
     if (!a_.qkv_bias)
-      refuse("qkv_bias", "false", "qwen2_moe, the family with a gate on the shared expert, has it");
+      refuse("shared_gate", "true",
+             "qwen2_moe, the family with a gate on the shared expert, has biases on q, k and v");
     if (a_.out_bias) refuse("out_bias", "true", "qwen2_moe has none");
     if (a_.router_bias) refuse("router_bias", "true", "qwen2_moe has none");
     if (a_.qk_norm != QkNorm::none) refuse("qk_norm", "per_head", "qwen2_moe has none");

@@ -18,7 +18,7 @@ constexpr const char* kGluOffset = "1.0";
 constexpr const char* kGluClamp = "7.0";
 
 const char* python(bool value) { return value ? "True" : "False"; }
-std::string quoted(std::string_view text) { return fmt::format("\"{}\"", text); }
+std::string python_text(std::string_view text) { return fmt::format("\"{}\"", text); }
 
 class Builder {
  public:
@@ -49,7 +49,7 @@ class Builder {
     add(group, flag, std::to_string(value), field, std::to_string(value));
   }
   void word(Group group, const std::string& flag, const std::string& field, const std::string& value) {
-    add(group, flag, value, field, quoted(value));
+    add(group, flag, value, field, python_text(value));
   }
   void on(Group group, const std::string& flag, const std::string& field) {
     add(group, flag, "", field, "True");
@@ -157,9 +157,13 @@ class Builder {
         fmt::format("({}, 0)", a_.window - 1));
     const std::vector<bool> layers = window_layers(a_);
     if (std::all_of(layers.begin(), layers.end(), [](bool w) { return w; })) return;
-    const std::string pattern = python_pattern(layers);
-    add(Group::model, "--window-attn-skip-freq", fmt::format("({})", pattern), "window_attn_skip_freq",
-        pattern);
+    if (const std::int64_t period = window_period(a_); period > 0) {
+      number(Group::model, "--window-attn-skip-freq", "window_attn_skip_freq", period);
+    } else {
+      const std::string pattern = python_pattern(layers);
+      add(Group::model, "--window-attn-skip-freq", fmt::format("({})", pattern), "window_attn_skip_freq",
+          pattern);
+    }
     out_.notes.push_back(
         fmt::format("The architecture knows that {:.0f} % of its layers use the window, not which: they are "
                     "spread evenly.",
@@ -249,7 +253,6 @@ class Builder {
       refuse("tp", std::to_string(p_.tp),
              "its MoE layers need sequence parallelism with tp > 1, which this stack does not use",
              "choose a stack with sequence_parallel = true or tp=1.");
-    if (p_.tp > 1 && s_.tp_overlap) on(Group::model, "--tp-comm-overlap", "tp_comm_overlap");
   }
 
   void stages() {
@@ -312,7 +315,7 @@ class Builder {
     }
     word(Group::model, "--recompute-granularity", "recompute_granularity", "selective");
     std::string code;
-    for (const auto& module : modules) code += (code.empty() ? "" : ", ") + quoted(module);
+    for (const auto& module : modules) code += (code.empty() ? "" : ", ") + python_text(module);
     add(Group::model, "--recompute-modules", fmt::format("{}", fmt::join(modules, " ")), "recompute_modules",
         "[" + code + "]");
   }

@@ -23,6 +23,8 @@ void refuse_exotic_parts(std::string_view framework, const Architecture&);
 std::string python_pattern(const std::vector<bool>& layers);
 /// Which layers are MoE, first to last.
 std::vector<bool> moe_layers(const Architecture&);
+/// N where window_share = (N-1)/N and N divides the layers: every N-th layer is without the window; else 0.
+std::int64_t window_period(const Architecture&);
 /// Which layers use the sliding window: window_share of them, spread evenly (an architecture knows the share
 /// only).
 std::vector<bool> window_layers(const Architecture&);

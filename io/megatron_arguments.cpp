@@ -168,13 +168,14 @@ void read_attention(Arguments& in, MegatronRun& run) {
   } else if (in.flag("qk-layernorm")) {
     a.qk_norm = QkNorm::per_head;
   }
+  if (const auto softmax = in.texts("softmax-type"); !softmax.empty()) a.attention_sinks = softmax.front() == "learnable";
   const bool biases = !in.flag("disable-bias-linear");
   a.qkv_bias = (biases || in.flag("add-qkv-bias")) && a.attention == AttentionKind::gqa;
   a.out_bias = a.ffn_bias = biases;
   if (const auto window = in.texts("window-size"); !window.empty()) {
     std::string first = window.front();
     std::erase_if(first, [](char c) { return c == '(' || c == ' '; });
-    a.window = parse_whole(first.substr(0, first.find(',')), in.where("window-size"));
+    a.window = parse_whole(first.substr(0, first.find(',')), in.where("window-size")) + 1;  // left neighbours, and the token itself
     const std::int64_t full = in.integer("window-attn-skip-freq", 0);  // every n-th layer sees everything
     a.window_share = full > 0 ? static_cast<double>(full - 1) / static_cast<double>(full) : 1.0;
     if (a.window_share == 0) a.window = 0;
@@ -183,7 +184,13 @@ void read_attention(Arguments& in, MegatronRun& run) {
 
 void read_ffn(Arguments& in, MegatronRun& run) {
   Architecture& a = run.architecture;
-  a.gated = in.flag("swiglu");
+  const bool quick = in.flag("quick-geglu");
+  a.gated = in.flag("swiglu") || quick;
+  // A clamped or shifted GLU runs op by op.
+  const bool clamped = in.has("activation-func-clamp-value"), shifted = in.has("glu-linear-offset");
+  if (clamped) in.texts("activation-func-clamp-value");
+  if (shifted) in.texts("glu-linear-offset");
+  if (a.gated && (clamped || shifted)) a.unfused_activation = 1.0;
   in.flag("squared-relu");
   // Megatron's default: 4h, or for a gated FFN two thirds of it, rounded down to a multiple of 64.
   a.dense_ffn = in.integer("ffn-hidden-size", a.gated ? 4 * a.hidden * 2 / 3 / 64 * 64 : 4 * a.hidden);
@@ -193,7 +200,7 @@ void read_ffn(Arguments& in, MegatronRun& run) {
   a.expert_ffn = in.integer("moe-ffn-hidden-size", a.dense_ffn);
   a.shared_ffn = in.integer("moe-shared-expert-intermediate-size", 0);
   a.shared_gate = in.flag("moe-shared-expert-gate");
-  a.router_bias = in.flag("moe-router-enable-expert-bias");
+  a.router_bias = in.flag("moe-router-enable-expert-bias") || a.ffn_bias;  // with biases everywhere its router has one
   moe_placement(in, run);
 }
 
