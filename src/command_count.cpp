@@ -1,5 +1,6 @@
 // tessera count: exact parameter counts of one or more architectures.
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -119,7 +120,8 @@ int run(const Options& options, bool json) {
       out["architectures"] = Json::array();
       for (const auto& a : all) out["architectures"].push_back(to_json(a));
     }
-    fmt::print("{}\n", out.dump(2));
+    // A path may hold bytes that are no UTF-8: replaced, since JSON cannot hold them.
+    fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
   } else if (all.size() == 1) {
     print_one(all.front());
   } else {
