@@ -126,7 +126,16 @@ Architecture from_preset(const std::string& name) {
     a.name = name;
     return a;
   }
-  throw InputError("unknown architecture '" + name + "'", "it is neither a preset nor a file", suggestion(name, architecture_names()));
+  std::vector<std::string> alike;  // "mixtral" is no misspelling of mixtral_8x7b, but means it
+  for (const std::string& known : architecture_names())
+    if (known.find(name) != std::string::npos) alike.push_back(known);
+  std::string remedy = suggestion(name, architecture_names());
+  if (!alike.empty()) {
+    remedy = "did you mean";
+    for (const std::string& known : alike) remedy += (known == alike.front() ? " '" : " or '") + known + "'";
+    remedy += "?";
+  }
+  throw InputError("unknown architecture '" + name + "'", "it is neither a preset nor a file", remedy);
 }
 
 Architecture from_file(const std::string& path) {

@@ -242,6 +242,7 @@ TEST_CASE("bad specs say what and why", "[architecture][bad]") {
   const std::pair<const char*, const char*> cases[] = {
       {"", "empty"},
       {"mixtral_8x7", "did you mean 'mixtral_8x7b'"},
+      {"glm", "did you mean 'glm_45' or 'glm_45_air'?"},
       {"no/such/file.toml", "no such file"},
       {"no/such/config.json", "no such file"},
       {"experts=4", "no base"},
