@@ -202,6 +202,12 @@ Stack Presets::stack(const std::string& spec, ConstantSources* sources) const {
   return s;
 }
 
+FabricLevel Presets::link(const std::string& spec, ConstantSources* sources) const {
+  FabricLevel level;
+  read_into(level, "links", spec, "link", sources, 0);
+  return level;
+}
+
 Fabric Presets::fabric(const std::string& spec, ConstantSources* sources) const {
   const Source source = load("fabrics", spec);
   TomlReader r(source.table, source.file);

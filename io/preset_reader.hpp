@@ -39,6 +39,8 @@ class Presets {
   Device device(const std::string& spec, ConstantSources* sources = nullptr) const;
   Stack stack(const std::string& spec, ConstantSources* sources = nullptr) const;
   Fabric fabric(const std::string& spec, ConstantSources* sources = nullptr) const;
+  /// A link by itself, as one level of no size. Sources: "link.KEY".
+  FabricLevel link(const std::string& spec, ConstantSources* sources = nullptr) const;
 
   /// `spec`: a fabric preset or TOML file, then `,key=value` changes: device=, stack=, precision=, memory_cap=179GiB,
   /// nvlink=2x or nic=2x (link bandwidths), or any key of the device or stack (e.g. host_layer_seconds=1e-3, folding=true).

@@ -6,6 +6,7 @@ namespace tessera {
 void add_sweep(CLI::App&, Session&);
 void add_count(CLI::App&, Session&);
 void add_loss(CLI::App&, Session&);
+void add_calibrate(CLI::App&, Session&);
 void add_export(CLI::App&, Session&);
 void add_replay(CLI::App&, Session&);
 void add_merge(CLI::App&, Session&);
@@ -16,6 +17,7 @@ const AddCommand kCommands[] = {
     add_sweep,
     add_count,
     add_loss,
+    add_calibrate,
     add_export,
     add_replay,
     add_merge,
