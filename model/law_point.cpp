@@ -153,8 +153,6 @@ std::vector<std::string> outside_range(const Law& law, const LawPoint& point) {
     out.push_back("the law has no token axis: all its runs had " + digits(law.fixed_tokens) + " tokens");
   if (law.convention.sparsity == SparsityKind::weights && point.experts > 1)
     out.push_back("the law's sparsity is that of pruned weights; experts are not counted as such");
-  if (law.form == LawForm::joint_moe && point.split > 1)
-    out.push_back("the law was fitted at split factor 1");
   return out;
 }
 
