@@ -64,7 +64,7 @@ void add_traffic(const Setting& set, const Plan& plan, MeshCost& c) {
 }  // namespace
 
 Kinds kinds_of(const Seconds& s) {
-  Kinds k;
+  Kinds k{};
   for (Term t : {Term::gemm, Term::experts, Term::attention, Term::pointwise, Term::casts, Term::head, Term::recompute})
     k.compute += s[t];
   for (Term t : {Term::tensor_parallel, Term::context_parallel, Term::expert_exchange}) k.communication += s[t];
@@ -180,8 +180,8 @@ void compose_pipeline(const Setting& set, const Layout& layout, const PartWork& 
     add_forward = std::max(0.0, gather - forward) + s.fsdp_contention * gather;
     add_backward = std::max(0.0, back - backward) + s.fsdp_contention * back;
   };
-  std::array<Kinds, kMaxRuns> device{};
-  std::array<double, kMaxRuns> hops{}, shards{};
+  std::array<Kinds, kMaxRuns> device;
+  std::array<double, kMaxRuns> hops, shards;
   for (std::size_t i = 0; i < runs; ++i) {
     const PartRun& p = layout.parts[i];
     const double heads = p.last ? 1 + work.mtp_heads : 0;
@@ -219,7 +219,7 @@ void compose_pipeline(const Setting& set, const Layout& layout, const PartWork& 
   } else {
     // A device's chunks, part c*pp + i: found by walking the runs once per device run.
     for (std::size_t r = 0; r < layout.devices.size(); ++r) {
-      Kinds sum;
+      Kinds sum{};
       double hop_sum = 0, shard_sum = 0;
       for (int c = 0; c < variant.virtual_stages; ++c) {
         int index = c * pp + layout.devices[r].stage;
@@ -289,67 +289,91 @@ PartMemory part_memory(const Setting& set, const Shard& shard, unsigned modules)
   return m;
 }
 
-StageMemory stage_memory(const Setting& set, const DeviceRun& d, int stage, const PartMemory& m, const Plan& p) {
+StateBytes state_bytes(const Setting& set, const DeviceRun& d, const PartMemory& m, const Plan& p) {
   const Architecture& a = *set.architecture;
   const Stack& s = set.cluster->stack;
-  const bool dual = p.schedule == Schedule::dualpipe;
-  const double halves = dual ? 0.5 : 1;  // a DualPipe device holds two stages, each parameter lies on two devices
-  const double tied_once = a.tied && p.pp == 1 ? 1 : 2;
+  const double halves = p.schedule == Schedule::dualpipe ? 0.5 : 1;  // a DualPipe device holds two stages, each on two devices
   double ends = (d.first ? 1 : 0) + (d.last ? 1 : 0);
-  if (ends == 2 && p.pp == 1) ends = tied_once;
-  if (dual && d.first && d.last) ends = 2;
+  if (p.pp == 1 && a.tied) ends = 1;
   const double dense = d.dense * m.dense.parameters.dense + d.moe * m.moe.parameters.dense + ends * m.embedding_parameters +
                        (d.last ? double(a.hidden) : 0);
   const double expert = d.moe * m.moe.parameters.expert;
   const double dense_group = double(p.dp) * p.cp, expert_group = p.edp();
   const double whole = dense + expert, share = dense / dense_group + expert / expert_group;
-  const double optimizer_shard = s.zero_inside_node ? std::max(share, whole / std::min(double(set.cluster->fabric.node_devices), dense_group)) : share;
-  StageMemory out;
-  out.layers = d.dense + d.moe;
-  out.weights = kHalf * (p.zero >= 3 ? share : whole);
-  const double largest = std::max(d.dense > 0 ? m.dense.parameters.total() : 0, d.moe > 0 ? m.moe.parameters.total() : 0);
+  const double optimizer_shard =
+      s.zero_inside_node ? std::max(share, whole / std::min(double(set.cluster->fabric.node_devices), dense_group)) : share;
+  StateBytes out;
   constexpr double kFp32 = 4, kGathered = 2;  // current and prefetched layer
+  out.weights = kHalf * (p.zero >= 3 ? share : whole);
   if (p.zero >= 3) {
+    const double largest = std::max(d.dense > 0 ? m.dense.parameters.total() : 0, d.moe > 0 ? m.moe.parameters.total() : 0);
     if (s.fp32_weights) out.weights = kFp32 * share;
     out.weights += kGathered * kHalf * largest;
+    if (s.ends_gathered) out.weights += kHalf * ends * m.embedding_parameters;
   }
   out.gradients = p.zero >= 2 ? s.sharded_gradient_bytes * share : s.main_gradient_bytes * whole;
-  double states = p.optimizer == Optimizer::adam ? 12 : 8;               // fp32 master and one or two moments
-  if (s.fp32_weights && p.zero >= 3) states -= kFp32;                    // the weights are the master copy
+  if (p.zero >= 3 && s.ends_gathered) {
+    const double largest = std::max(d.dense > 0 ? m.dense.parameters.total() : 0, d.moe > 0 ? m.moe.parameters.total() : 0);
+    out.gradients += kHalf * m.embedding_parameters + kGathered * kHalf * largest;
+  }
+  double states = p.optimizer == Optimizer::adam ? 12 : 8;  // fp32 master and one or two moments
+  if (s.fp32_weights && p.zero >= 3) states -= kFp32;       // the weights are the master copy
   out.optimizer = s.cpu_optimizer ? 0 : states * halves * (p.zero >= 1 ? optimizer_shard : whole);
-  if (s.wgrad_fusion) out.wgrad_buffers = (d.dense > 0 ? m.dense.buffers : 0) + (d.moe > 0 ? m.moe.buffers : 0);
-  if (d.dense > 0 && d.moe > 0) {                                        // attention shapes are shared
-    const double attention = kHalf * (m.dense.parameters.dense - (a.gated ? 3 : 2) * double(a.hidden) * a.dense_ffn / p.tp);
-    out.wgrad_buffers -= s.wgrad_fusion ? std::min(attention, out.wgrad_buffers) : 0;
+  if (s.wgrad_fusion) {
+    out.buffers = (d.dense > 0 ? m.dense.buffers : 0) + (d.moe > 0 ? m.moe.buffers : 0);
+    // Attention shapes are shared by dense and MoE layers.
+    if (d.dense > 0 && d.moe > 0) out.buffers -= m.dense.attention_buffers;
   }
-  const std::int64_t n = p.micro_batches();
+  return out;
+}
+
+PassingBytes passing_bytes(const Setting& set, const DeviceRun& d, int stage, const PartMemory& m, const Plan& p, std::int64_t n) {
+  const Stack& s = set.cluster->stack;
+  const double halves = p.schedule == Schedule::dualpipe ? 0.5 : 1;
+  PassingBytes out;
   out.in_flight = in_flight(p.schedule, p.pp, p.virtual_stages, n, stage);
-  double saved = out.in_flight * halves * (d.dense * m.dense.saved + d.moe * m.moe.saved);
+  const double saved = d.dense * m.dense.saved + d.moe * m.moe.saved;
+  out.activations = out.in_flight * halves * saved * (1 - s.activation_offload);
   if (p.schedule == Schedule::zb_h1 && p.pp > 1) {
-    const double held = double(std::min<std::int64_t>(p.pp, n)) - out.in_flight;  // input gradient done, weight gradient not
+    // Micro-batches whose input gradient is done and whose weight gradient is not.
+    const double held = double(std::min<std::int64_t>(p.pp, n)) - out.in_flight;
     const double dense_w = std::min(m.dense.weight_inputs, m.dense.saved), moe_w = std::min(m.moe.weight_inputs, m.moe.saved);
-    saved += std::max(0.0, held) * s.deferred_weight_share * (d.dense * dense_w + d.moe * moe_w);
+    out.activations += std::max(0.0, held) * s.deferred_weight_share * (d.dense * dense_w + d.moe * moe_w);
   }
-  out.activations = saved;
   double peak = std::max(d.dense > 0 ? m.dense.backward : 0, d.moe > 0 ? m.moe.backward : 0);
   if (d.last) peak = std::max(peak, m.head);
-  if (d.first && s.wgrad_fusion) {
-    // The embedding's gradient exists when the micro-batch it belongs to is already freed.
-    const double freed = halves * (d.dense * m.dense.saved + d.moe * m.moe.saved);
-    peak = std::max(peak, m.embedding - freed);
-  }
+  if (d.last && s.bucket_bytes > 0) peak = std::max(peak, s.bucket_bytes + 4 * m.embedding_parameters);  // fp32 head gradient
+  // The embedding's gradient exists when the micro-batch it belongs to is already freed.
+  if (d.first && s.wgrad_fusion) peak = std::max(peak, m.embedding - halves * saved);
   out.working_set = peak;
   out.point_to_point = p.pp > 1 ? 2 * m.layer_input : 0;
   out.constant = s.memory_constant;
   return out;
 }
 
-double reserve_bytes(const Cluster& c, const Plan& p, double allocated, double local_tokens) {
+StageMemory stage_memory(const Setting& set, const DeviceRun& d, int stage, const PartMemory& m, const Plan& p) {
+  const StateBytes state = state_bytes(set, d, m, p);
+  const PassingBytes passing = passing_bytes(set, d, stage, m, p, p.micro_batches());
+  StageMemory out;
+  out.layers = d.dense + d.moe;
+  out.weights = state.weights;
+  out.gradients = state.gradients;
+  out.optimizer = state.optimizer;
+  out.wgrad_buffers = state.buffers;
+  out.activations = passing.activations;
+  out.working_set = passing.working_set;
+  out.point_to_point = passing.point_to_point;
+  out.constant = passing.constant;
+  out.in_flight = passing.in_flight;
+  return out;
+}
+
+double reserve_bytes(const Cluster& c, const Plan& p, double allocated, double passing, double local_tokens) {
   const Stack& s = c.stack;
   double factor = p.tp >= 2 ? s.fragmentation_tp : s.fragmentation;
   constexpr double kLongContext = 16384;  // tokens on a rank beyond which the allocator fragments more
   if (local_tokens >= kLongContext) factor = std::max(factor, s.fragmentation_long);
-  return factor * allocated + s.context_bytes + s.buffer_bytes;
+  return factor * allocated + s.activation_fragmentation * passing + s.context_bytes + s.buffer_bytes;
 }
 
 }  // namespace tessera

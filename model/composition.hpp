@@ -39,7 +39,7 @@ Layout make_layout(const Architecture&, const Stack&, int pp, int virtual_stages
 
 /// Seconds in three kinds.
 struct Kinds {
-  double compute = 0, communication = 0, host = 0;
+  double compute, communication, host;
   double sum() const { return compute + communication + host; }
 };
 inline Kinds operator+(Kinds a, const Kinds& b) { return {a.compute + b.compute, a.communication + b.communication, a.host + b.host}; }
@@ -48,7 +48,7 @@ Kinds kinds_of(const Seconds&);
 
 /// Forward, input gradient, weight gradient.
 struct WorkKinds {
-  Kinds forward, input_gradient, weight_gradient;
+  Kinds forward{}, input_gradient{}, weight_gradient{};
   double backward() const { return input_gradient.sum() + weight_gradient.sum(); }
 };
 WorkKinds kinds_of(const Work&);
@@ -86,7 +86,7 @@ MeshCost mesh_cost(const Setting&, const Plan& plan);
 /// Times of a step.
 struct StepParts {
   double makespan = 0;        ///< pipeline
-  Kinds slowest;              ///< work of the slowest device per micro-batch
+  Kinds slowest{};            ///< work of the slowest device per micro-batch
   double point_to_point = 0;  ///< of it, exposed hops (in communication)
   double sharding = 0;        ///< of it, exposed sharded-parameter traffic (in communication)
   double ramp = 0;            ///< makespan - n * slowest
@@ -112,9 +112,25 @@ struct PartMemory {
 };
 PartMemory part_memory(const Setting&, const Shard&, unsigned modules);
 
+/// Bytes of parameters on a device: weights, gradients, optimizer, buffers. Depends on zero and the schedule's kind of
+/// placement, not on micro-batch or recomputation.
+struct StateBytes {
+  double weights = 0, gradients = 0, optimizer = 0, buffers = 0;
+  double sum() const { return weights + gradients + optimizer + buffers; }
+};
+StateBytes state_bytes(const Setting&, const DeviceRun&, const PartMemory&, const Plan&);
+
+/// Bytes of activations, working set, hop buffers and the constant, at stage `stage` of the run.
+struct PassingBytes {
+  double activations = 0, working_set = 0, point_to_point = 0, constant = 0, in_flight = 0;
+  double sum() const { return activations + working_set + point_to_point + constant; }
+};
+PassingBytes passing_bytes(const Setting&, const DeviceRun&, int stage, const PartMemory&, const Plan&, std::int64_t micro_batches);
+
 /// Memory of one device run at its stage `stage`.
 StageMemory stage_memory(const Setting&, const DeviceRun&, int stage, const PartMemory&, const Plan&);
-/// Allocated bytes of a stage that belong to parameters (weights, gradients, optimizer, buffers) and the rest.
-double reserve_bytes(const Cluster&, const Plan&, double allocated, double local_tokens);
+/// What a plan reserves for `allocated` bytes, of which `passing` are activations and working set: fragmentation, context,
+/// buffers outside the allocator.
+double reserve_bytes(const Cluster&, const Plan&, double allocated, double passing, double local_tokens);
 
 }  // namespace tessera

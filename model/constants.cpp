@@ -22,6 +22,7 @@ constexpr ConstantField<D> kDevice[] = {
     {"gemm_big_tile", "1", &D::gemm_big_tile, "1: has 256x256 tiles"},
     {"fp8_ratio", "1", &D::fp8_ratio, "sustained fp8 GEMM rate over bf16"},
     {"fp4_ratio", "1", &D::fp4_ratio, "sustained fp4 GEMM rate over bf16"},
+    {"power_relief", "1", &D::power_relief, "GEMM rate gained per share of time without GEMMs (power limit)"},
     {"attention_forward_64", "1", &D::attention_forward_64, "flash attention, share of bf16 peak, head width <= 64"},
     {"attention_forward", "1", &D::attention_forward, "the same, wider heads"},
     {"attention_backward_64", "1", &D::attention_backward_64, "backward, head width <= 64"},
@@ -95,6 +96,9 @@ constexpr ConstantField<S> kStack[] = {
     {"fragmentation", "1", &S::fragmentation, "reserved over allocated memory, tp 1"},
     {"fragmentation_tp", "1", &S::fragmentation_tp, "the same, tp >= 2"},
     {"fragmentation_long", "1", &S::fragmentation_long, "the same, from 16384 tokens a rank"},
+    {"activation_fragmentation", "1", &S::activation_fragmentation, "further reserved share of activations and working set"},
+    {"activation_offload", "1", &S::activation_offload, "share of the saved activations held in host memory"},
+    {"bucket_bytes", "B", &S::bucket_bytes, "communication buckets full while the head's fp32 gradient exists"},
     {"context_bytes", "B", &S::context_bytes, "device context and communication buffers"},
     {"buffer_bytes", "B", &S::buffer_bytes, "dispatcher buffers outside the allocator"},
     {"time_error", "1", &S::time_error, "expected relative error of step times with this stack"},
@@ -118,6 +122,7 @@ constexpr FlagField<S> kFlags[] = {
     {"fp32_weights", &S::fp32_weights, "sharded fp32 weights without a 16-bit copy"},
     {"cpu_optimizer", &S::cpu_optimizer, "optimizer on the host"},
     {"rank_broadcast", &S::rank_broadcast, "updated weights are broadcast shard by shard"},
+    {"ends_gathered", &S::ends_gathered, "ZeRO 3: embedding, head and the head's gradient stay gathered"},
     {"zero_inside_node", &S::zero_inside_node, "optimizer sharded inside a node only"},
 };
 

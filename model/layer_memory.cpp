@@ -101,13 +101,14 @@ double backward_bytes(const Setting& set, const Shard& shard, bool moe) {
     bytes += kHalf * g * a.dense_ffn * m / t;
   }
   if (shard.tp > 1 && set.cluster->stack.sequence_parallel) bytes += kHalf * h * m;
+  if (!set.cluster->stack.wgrad_fusion) bytes += 2 * kHalf * h * ms;  // autograd holds a layer's output and its gradient
   if (!set.cluster->stack.flash_attention)
     bytes += kScoreSaved * shard.micro_batch * double(a.heads) / t * double(set.sequence) * set.sequence / shard.cp;
   return bytes;
 }
 
-double weight_shapes(const Architecture& a, const Shard& shard, bool moe) {
-  const double t = shard.tp, h = double(a.hidden), n = double(a.heads), g = a.gated ? 2 : 1;
+double attention_shapes(const Architecture& a, const Shard& shard) {
+  const double t = shard.tp, h = double(a.hidden), n = double(a.heads);
   double sum = 0;
   if (a.attention == AttentionKind::mla) {
     const double qk = double(a.qk_nope + a.qk_rope);
@@ -116,11 +117,13 @@ double weight_shapes(const Architecture& a, const Shard& shard, bool moe) {
   } else {
     sum += h * (query_width(a) / t + 2 * kv_share(a, t)) + query_width(a) / t * h;
   }
-  if (moe)
-    sum += (g + 1) * h * a.expert_ffn / shard.etp + (g + 1) * h * a.shared_ffn / t;
-  else
-    sum += (g + 1) * h * a.dense_ffn / t;
   return sum;
+}
+
+double ffn_shapes(const Architecture& a, const Shard& shard, bool moe) {
+  const double t = shard.tp, h = double(a.hidden), g = a.gated ? 2 : 1;
+  if (moe) return (g + 1) * h * a.expert_ffn / shard.etp + (g + 1) * h * a.shared_ffn / t;
+  return (g + 1) * h * a.dense_ffn / t;
 }
 
 // Inputs of the linears and gradients of their outputs: what is left to hold between the two halves of a split
@@ -167,7 +170,10 @@ LayerMemory layer_memory(const Setting& set, const Shard& shard, bool moe, unsig
   l.saved_whole = saved_bytes(set, shard, moe, 0);
   l.weight_inputs = std::min(weight_inputs(set, shard, moe), l.saved_whole);
   l.backward = backward_bytes(set, shard, moe) + (l.saved_whole - l.saved);
-  if (set.cluster->stack.wgrad_fusion) l.buffers = kHalf * weight_shapes(*set.architecture, shard, moe);
+  if (set.cluster->stack.wgrad_fusion) {
+    l.attention_buffers = kHalf * attention_shapes(*set.architecture, shard);
+    l.buffers = l.attention_buffers + kHalf * ffn_shapes(*set.architecture, shard, moe);
+  }
   return l;
 }
 

@@ -22,6 +22,7 @@ struct LayerMemory {
   double saved_whole = 0;     ///< the same without recomputation: exists while the layer is recomputed
   double weight_inputs = 0;   ///< what the weight gradients alone need (split backward)
   double backward = 0;        ///< transient of the layer's backward
+  double attention_buffers = 0;  ///< of `buffers`, those of attention's weights
   double buffers = 0;         ///< one 16-bit dummy gradient per distinct weight shape (fused accumulation)
 };
 LayerMemory layer_memory(const Setting&, const Shard&, bool moe, unsigned modules);

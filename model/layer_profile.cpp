@@ -22,7 +22,6 @@ constexpr double kBackwardOfPermute = 1.7;
 constexpr double kSharedForward = 6, kSharedBackward = 10;
 constexpr double kCastBytes = 4;                                // read 2, write a row- and a column-wise copy
 constexpr double kEmbeddingBytes = 12;                          // gather, write, and the scatter-add backward
-constexpr double kAccumulateBytes = 8;                          // fp32 main gradient, read and written
 
 double cast_factor(const Stack& s, Precision p) {
   switch (p) {
@@ -52,7 +51,7 @@ struct View {
     w.forward[term] += forward;
     w.input_gradient[term] += gemm_seconds(d, rows, in, out, ratio, bytes);
     w.weight_gradient[term] += gemm_seconds(d, out, in, rows, ratio, bytes);
-    w.weight_gradient[Term::pointwise] += s.accumulate_share * kAccumulateBytes * in * out / stream;
+    w.weight_gradient[Term::pointwise] += s.accumulate_share * 2 * s.main_gradient_bytes * in * out / stream;
     return forward;
   }
   void pointwise(Work& w, double factor, double forward_bytes, double backward_bytes) const {
@@ -232,7 +231,7 @@ void add_routed_experts(const View& v, const Shard& shard, Piece& p) {
   auto linear = [&](double out, double in) {
     w.forward[Term::experts] += grouped_gemm_seconds(v.d, local, rows, out, in, v.ratio, v.bytes, 0);
     w.input_gradient[Term::experts] += grouped_gemm_seconds(v.d, local, rows, in, out, v.ratio, v.bytes, 0);
-    w.weight_gradient[Term::experts] += grouped_gemm_seconds(v.d, local, out, in, rows, v.ratio, v.bytes, s.gradient_bytes * 2);
+    w.weight_gradient[Term::experts] += grouped_gemm_seconds(v.d, local, out, in, rows, v.ratio, v.bytes, 2 * s.main_gradient_bytes);
   };
   linear(g * fe, h);
   linear(h, fe);
@@ -289,6 +288,25 @@ Seconds recomputed(const Setting& set, const Piece& attention, const Piece& ffn,
   return r;
 }
 
+// A power-limited device clocks higher while other work than GEMMs runs: the sustained rate holds for a layer that is all
+// GEMM, and rises with the share of its time that is not.
+void relieve(const Device& d, Work& w, double host, unsigned modules) {
+  if (d.power_relief <= 0) return;
+  auto gemms = [](const Seconds& s) { return s[Term::gemm] + s[Term::experts]; };
+  const double forward = w.forward.sum();
+  const double inside = forward > 0 ? gemms(w.forward) / forward : 0;
+  const double again = (modules & (kWholeLayer | kHalfMatmuls) ? inside : 1) * w.input_gradient[Term::recompute];
+  const double busy = gemms(w.forward) + gemms(w.input_gradient) + gemms(w.weight_gradient) + again;
+  const double total = std::max(w.sum(), host);
+  if (total <= 0) return;
+  const double factor = 1 / (1 + d.power_relief * (1 - std::min(1.0, busy / total)));
+  for (Seconds* s : {&w.forward, &w.input_gradient, &w.weight_gradient}) {
+    (*s)[Term::gemm] *= factor;
+    (*s)[Term::experts] *= factor;
+  }
+  w.input_gradient[Term::recompute] -= again * (1 - factor);
+}
+
 }  // namespace
 
 Piece expert_piece(const Setting& set, const Shard& shard) {
@@ -316,6 +334,7 @@ Work layer_work(const Setting& set, const Piece& attention, const Piece& ffn, bo
   w.forward[Term::expert_exchange] += exposed * forward;
   w.input_gradient[Term::expert_exchange] += exposed * backward;
   w.input_gradient += recomputed(set, attention, ffn, moe, modules, exposed * ffn.exchange);
+  relieve(set.cluster->device, w, host_seconds(s, ffn, moe, modules), modules);
   const double host = host_seconds(s, ffn, moe, modules);
   if (host <= 0) return w;
   // A third of the host's launches belong to the forward. The longer of host and device counts; MoE layers read token

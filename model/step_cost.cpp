@@ -124,7 +124,9 @@ StepCost evaluate_modules(const Architecture& a, const Cluster& c, const Plan& p
       cost.memory_bytes = cost.stages[i].sum();
       cost.heaviest_stage = static_cast<int>(i);
     }
-  cost.memory_with_reserve_bytes = reserve_bytes(c, plan, cost.memory_bytes, local_tokens(set, shard));
+  const StageMemory& heaviest = cost.stages[static_cast<std::size_t>(cost.heaviest_stage)];
+  cost.memory_with_reserve_bytes =
+      reserve_bytes(c, plan, cost.memory_bytes, heaviest.activations + heaviest.working_set, local_tokens(set, shard));
   cost.capacity_bytes = c.memory_cap > 0 ? c.memory_cap : c.device.capacity;
   cost.expected_error = std::max(c.device.time_error, c.stack.time_error);
   return cost;

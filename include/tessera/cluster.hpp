@@ -26,6 +26,7 @@ struct Device {
   double gemm_split_seconds = 0;  ///< extra time of a split-K kernel [s]
   double gemm_big_tile = 0;       ///< 1: has 256x256 tiles
   double fp8_ratio = 1, fp4_ratio = 1;  ///< sustained GEMM rate over bf16
+  double power_relief = 0;  ///< GEMM rate gained per share of a layer's time without GEMMs: the clock recovers
   // Flash attention, share of the bf16 peak on half-square FLOP at head width <= 64 and above.
   double attention_forward_64 = 0, attention_forward = 0, attention_backward_64 = 0, attention_backward = 0;
   double attention_half_length = 0;  ///< s0 [tokens]: efficiency s/(s+s0)
@@ -83,6 +84,7 @@ struct Stack {
   bool cpu_optimizer = false;      ///< optimizer states and update on the host
   bool rank_broadcast = false;     ///< ZeRO-1 broadcasts shard by shard
   bool zero_inside_node = false;   ///< optimizer sharded inside a node only
+  bool ends_gathered = false;      ///< ZeRO 3: embedding, head and the head's gradient stay gathered
   // Constants (the table of keys with unit and meaning is constant_fields() in model/constants.hpp).
   double attention_ampere = 1, attention_hopper = 1, attention_blackwell = 1;  ///< x device kernel, forward
   double attention_backward_ampere = 1, attention_backward_hopper = 1, attention_backward_blackwell = 1;
@@ -113,6 +115,9 @@ struct Stack {
   double host_memory_bandwidth = 2.5e10;  ///< [B/s] per device, of an optimizer on the host
   double memory_constant = 0;     ///< [B] allocated beside the tensors
   double fragmentation = 1.065, fragmentation_tp = 1.03, fragmentation_long = 1.08;
+  double activation_fragmentation = 0;  ///< further reserved share of activations and working set
+  double activation_offload = 0;  ///< share of the saved activations held in host memory
+  double bucket_bytes = 0;        ///< [B] communication buckets that are full while the head's fp32 gradient exists
   double context_bytes = 2e9;     ///< CUDA context and NCCL [B]
   double buffer_bytes = 0;        ///< symmetric dispatcher buffers outside the allocator [B]
   double time_error = 0.10;       ///< expected relative error of a predicted step time with this stack
