@@ -15,7 +15,6 @@ namespace {
 
 constexpr double kSmallest = 64;   // dimensions below are launch-bound and no GEMM of a model
 constexpr double kLarge = 512;     // all dimensions at least this: the class of the accuracy table
-constexpr double kSmallWeight = 0.1;  // of cells with a smaller dimension: a step has few such GEMMs
 constexpr double kBf16Bytes = 2;
 
 struct Shape {
@@ -195,7 +194,7 @@ TableFit fit_direction(const DeviceTables& tables, const TimingRows& rows, const
 
 void fit_gemm(KernelFits& out, const DeviceTables& tables, const CsvTable& table, const std::string& file) {
   const TimingRows rows(table, file, tables.rows, {"M", "N", "K", table.has("time_ms_med") ? "time_ms_med" : "time_ms"});
-  GemmCells bf16 = gemm_cells(rows, "bf16", kSmallWeight), fp8 = gemm_cells(rows, "fp8", kSmallWeight);
+  GemmCells bf16 = gemm_cells(rows, "bf16", fit_form("gemm").small_weight), fp8 = gemm_cells(rows, "fp8", fit_form("gemm_fp8").small_weight);
   TableFit fit = fit_bf16(tables, bf16, file);
   give_gemm(out, tables, fit, bf16);
   const TableFit base = fit;

@@ -23,6 +23,7 @@ FitForm fit_form(const std::string& name) {
   FitForm form;
   form.name = name;
   form.spread = r.number("spread");
+  form.small_weight = r.number("small_weight", 1);
   // A TOML table iterates by name; the order in the file is the order of the terms.
   std::vector<std::pair<std::uint32_t, std::string>> keys;
   for (const auto& [key, node] : *table)

@@ -21,6 +21,7 @@ struct FitTerm {
 struct FitForm {
   std::string name;
   double spread = 0;  ///< scale of the soft-L1 loss, of log(predicted/measured)
+  double small_weight = 1;  ///< weight of cells below the sizes of training, where a form knows such a class
   std::vector<FitTerm> terms;
   const FitTerm& term(const std::string& key) const;
   double value(const std::string& key) const { return term(key).value; }
