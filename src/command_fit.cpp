@@ -120,7 +120,7 @@ Json identified_json(const FitResult& r) {
   for (std::size_t i = 0; i < infos.size(); ++i) {
     if (!r.identified[i]) continue;
     const auto& id = *r.identified[i];
-    out["coefficients"][std::string(infos[i].name)] = {{"sd_of_log", id.sd}, {"trades_off_with", id.partner}, {"correlation", id.correlation}, {"ridge", id.ridge}};
+    out["coefficients"][std::string(infos[i].name)] = {{"relative_sd", id.sd}, {"trades_off_with", id.partner}, {"correlation", id.correlation}, {"ridge", id.ridge}};
   }
   out["directions"] = Json::array();
   for (const auto& [sd, loadings] : r.directions) {
@@ -163,16 +163,16 @@ void print(const FitResult& r, const RunTable& t, const Options& o, const FitOpt
   const auto infos = form_info(r.space.form).coefficients;
   fmt::print("{}: {} of {} rows ({} filtered out, {} without a loss, {} of highest loss dropped)\n", t.file, t.runs.size(), t.rows, t.filtered, t.blank, t.dropped);
   for (const auto& [quantity, column] : t.columns) fmt::print("  {:<16} {}\n", quantity, column);
-  fmt::print("\n{}\n  {:<8} {:>16} {:>28} {:>12} {:>10}  {}\n", form_info(r.space.form).expression, "", "value", "95 % BCa", "se", "sd of log", "identified");
+  fmt::print("\n{}\n  {:<8} {:>16} {:>28} {:>12} {:>11}  {}\n", form_info(r.space.form).expression, "", "value", "95 % BCa", "se", "relative sd", "identified");
   for (std::size_t i = 0; i < infos.size(); ++i) {
     const auto& v = r.intervals[i];
     const std::string interval = v ? fmt::format("{:.6g} to {:.6g}", v->low, v->high) : "-", se = v ? fmt::format("{:.4g}", v->se) : "-";
     if (!r.identified[i]) {
-      fmt::print("  {:<8} {:>16.8g} {:>28} {:>12} {:>10}  fixed\n", infos[i].name, r.coefficients[i], "-", "-", "-");
+      fmt::print("  {:<8} {:>16.8g} {:>28} {:>12} {:>11}  fixed\n", infos[i].name, r.coefficients[i], "-", "-", "-");
       continue;
     }
     const auto& id = *r.identified[i];
-    fmt::print("  {:<8} {:>16.8g} {:>28} {:>12} {:>10.3g}  {}\n", infos[i].name, r.coefficients[i], interval, se, id.sd,
+    fmt::print("  {:<8} {:>16.8g} {:>28} {:>12} {:>11.3g}  {}\n", infos[i].name, r.coefficients[i], interval, se, id.sd,
                id.ridge ? fmt::format("on a ridge with {} (correlation {:.2f})", id.partner, id.correlation) : "yes");
   }
   fmt::print("\nobjective {:.10g} (sum of Huber {:g} on log loss), relative gradient {:.2g}; {} of {} starts end there\n", r.objective, fit.huber, r.gradient, r.starts_at_optimum, r.starts);

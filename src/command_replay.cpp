@@ -12,6 +12,7 @@
 #include "io/results_reader.hpp"
 #include "io/study_reader.hpp"
 #include "io/used_presets.hpp"
+#include "src/cost_output.hpp"
 #include "src/sweep_output.hpp"
 #include "tessera/error.hpp"
 #include "tessera/step_cost.hpp"
@@ -78,51 +79,6 @@ bool close(double a, double b) { return std::abs(a - b) <= kFloatTolerance * std
 
 bool agree(const Stored& stored, const StepCost& cost) {
   return stored.fits == cost.fits() && close(stored.memory_bytes, cost.memory_bytes) && (!stored.fits || close(stored.step_seconds, cost.step_seconds));
-}
-
-const std::pair<const char*, double TimeBreakdown::*> kTimes[] = {
-    {"gemm", &TimeBreakdown::gemm}, {"experts", &TimeBreakdown::experts}, {"attention", &TimeBreakdown::attention},
-    {"pointwise", &TimeBreakdown::pointwise}, {"casts", &TimeBreakdown::casts}, {"head", &TimeBreakdown::head},
-    {"recompute", &TimeBreakdown::recompute}, {"tensor_parallel", &TimeBreakdown::tensor_parallel},
-    {"context_parallel", &TimeBreakdown::context_parallel}, {"expert_exchange", &TimeBreakdown::expert_exchange},
-    {"point_to_point", &TimeBreakdown::point_to_point}, {"data_parallel", &TimeBreakdown::data_parallel}, {"host", &TimeBreakdown::host},
-    {"ramp", &TimeBreakdown::ramp}, {"optimizer", &TimeBreakdown::optimizer}, {"fixed", &TimeBreakdown::fixed}, {"jitter", &TimeBreakdown::jitter}};
-const std::pair<const char*, double StageMemory::*> kBytes[] = {
-    {"weights", &StageMemory::weights}, {"gradients", &StageMemory::gradients}, {"optimizer", &StageMemory::optimizer},
-    {"activations", &StageMemory::activations}, {"wgrad_buffers", &StageMemory::wgrad_buffers}, {"working_set", &StageMemory::working_set},
-    {"point_to_point", &StageMemory::point_to_point}, {"constant", &StageMemory::constant}};
-
-Json cost_json(const StepCost& cost) {
-  Json out;
-  out["step_seconds"] = cost.step_seconds;
-  for (const auto& [name, member] : kTimes) out["time"][name] = cost.time.*member;
-  out["memory_bytes"] = cost.memory_bytes;
-  out["memory_with_reserve_bytes"] = cost.memory_with_reserve_bytes;
-  out["capacity_bytes"] = cost.capacity_bytes;
-  out["fits"] = cost.fits();
-  out["heaviest_stage"] = cost.heaviest_stage;
-  auto& stages = out["memory"]["stages"] = Json::array();
-  for (const auto& stage : cost.stages) {
-    Json item;
-    for (const auto& [name, member] : kBytes) item[name] = stage.*member;
-    item["layers"] = stage.layers;
-    item["in_flight"] = stage.in_flight;
-    item["sum"] = stage.sum();
-    stages.push_back(std::move(item));
-  }
-  return out;
-}
-
-void print_cost(const StepCost& cost) {
-  fmt::print("step {:.6g} s, of which\n", cost.step_seconds);
-  for (const auto& [name, member] : kTimes)
-    if (cost.time.*member > 0) fmt::print("  {:<18} {:>10.4f} s  {:>5.1f} %\n", name, cost.time.*member, 100 * cost.time.*member / cost.step_seconds);
-  const StageMemory& stage = cost.stages[static_cast<std::size_t>(cost.heaviest_stage)];
-  fmt::print("memory {:.3f} GiB on stage {} (the heaviest of {}), {:.3f} GiB with reserve, {:.3f} GiB available: {}\n", cost.memory_bytes / kGiB,
-             cost.heaviest_stage, cost.stages.size(), cost.memory_with_reserve_bytes / kGiB, cost.capacity_bytes / kGiB,
-             cost.fits() ? "fits" : "does not fit");
-  for (const auto& [name, member] : kBytes)
-    if (stage.*member > 0) fmt::print("  {:<18} {:>10.3f} GiB\n", name, stage.*member / kGiB);
 }
 
 int run(const Options& options, bool json) {

@@ -4,8 +4,12 @@
 namespace tessera {
 
 void add_sweep(CLI::App&, Session&);
+void add_plan(CLI::App&, Session&);
+void add_explain(CLI::App&, Session&);
 void add_count(CLI::App&, Session&);
 void add_loss(CLI::App&, Session&);
+void add_fit(CLI::App&, Session&);
+void add_validate(CLI::App&, Session&);
 void add_calibrate(CLI::App&, Session&);
 void add_export(CLI::App&, Session&);
 void add_replay(CLI::App&, Session&);
@@ -15,8 +19,12 @@ void add_presets(CLI::App&, Session&);
 
 const AddCommand kCommands[] = {
     add_sweep,
+    add_plan,
+    add_explain,
     add_count,
     add_loss,
+    add_fit,
+    add_validate,
     add_calibrate,
     add_export,
     add_replay,
