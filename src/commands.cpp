@@ -4,6 +4,7 @@
 namespace tessera {
 
 void add_sweep(CLI::App&, Session&);
+void add_estimate(CLI::App&, Session&);
 void add_plan(CLI::App&, Session&);
 void add_explain(CLI::App&, Session&);
 void add_count(CLI::App&, Session&);
@@ -19,6 +20,7 @@ void add_presets(CLI::App&, Session&);
 
 const AddCommand kCommands[] = {
     add_sweep,
+    add_estimate,
     add_plan,
     add_explain,
     add_count,

@@ -33,11 +33,11 @@ std::string short_name(const Architecture& a, std::size_t width) {
 
 std::string table_of(const Study& study, const SweepResult& result, const EnvelopeCounts& envelope) {
   const Cluster& cluster = study.clusters[envelope.cluster];
-  std::string out = fmt::format("\n{}: {} node{} ({} x {}), {:g} days: {} architectures ranked, {} do not fit, {} outside the token bounds\n",
-                                cluster.name, nodes_of(cluster), nodes_of(cluster) == 1 ? "" : "s", cluster.devices,
-                                cluster.device.name, envelope.window_days, grouped(envelope.ranked),
-                                grouped(envelope.nothing_fits), grouped(envelope.too_few_tokens));
-  if (envelope.outside_law > 0) out += fmt::format("  {} without a value of the law\n", grouped(envelope.outside_law));
+  std::string out = fmt::format("\n{}: {} node{} ({} x {}), {:g} days\n", cluster.name, nodes_of(cluster),
+                                nodes_of(cluster) == 1 ? "" : "s", cluster.devices, cluster.device.name, envelope.window_days);
+  out += fmt::format("{} architectures ranked; of {} nothing fits, {} see too few tokens\n", grouped(envelope.ranked),
+                     grouped(envelope.nothing_fits), grouped(envelope.too_few_tokens));
+  if (envelope.outside_law > 0) out += fmt::format("{} without a value of the law\n", grouped(envelope.outside_law));
   if (envelope.ranked == 0) return out;
   out += fmt::format("{:>2} {:>6} {:>5} {:>6} {:>5} {:>5} {:>6} {:>5} {:<16} {}\n", "#", "loss", "MFU", "N_tot", "N_act",
                      "D", "step", "mem.", "architecture", "plan");
