@@ -29,7 +29,6 @@ UnitResult Walker::run(std::uint64_t index) {
     row(id);
     if (++at_.mesh < meshes) continue;
     at_.mesh = 0;
-    cost_.reset();
     if (++at_.precision < space_->precisions().size()) continue;
     at_.precision = 0;
     end_architecture();
@@ -37,7 +36,6 @@ UnitResult Walker::run(std::uint64_t index) {
     if (id + step < unit.last) begin_architecture();
   }
   end_architecture();
-  cost_.reset();
   result_.rows = result_.columns.size();
   result_.columns_hash = hash_columns(result_.columns);
   return std::move(result_);
@@ -86,13 +84,19 @@ void Walker::row(std::uint64_t id) {
     for (std::size_t reason = 1; reason < kReasonCount; ++reason)
       if (mask.refused[reason] > 0) refuse(static_cast<Reason>(reason), mask.refused[reason], id + mask.sample[reason]);
     if (mask.count() == 0) continue;
-    if (!cost_)
-      cost_.emplace(a, cluster, space_->inner(), batch, study_->sequence, space_->precisions()[at_.precision],
-                    study_->plan.optimizer);
     at_.expert = e;
+    make_cost();
     cost_->select(space_->plan(at_));
     block(id, mask);
   }
+}
+
+void Walker::make_cost() {
+  const std::array<std::uint32_t, 4> key{at_.cluster, at_.batch, at_.architecture, at_.precision};
+  if (cost_ && key == cost_key_) return;
+  cost_.emplace(study_->architectures[at_.architecture], study_->clusters[at_.cluster], space_->inner(), study_->batches[at_.batch],
+                study_->sequence, space_->precisions()[at_.precision], study_->plan.optimizer);
+  cost_key_ = key;
 }
 
 void Walker::block(std::uint64_t id, const BlockMask& mask) {

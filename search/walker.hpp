@@ -1,6 +1,7 @@
 // The way through a unit: nested loops over the digits of the space. A rule that refuses a mesh or an expert mesh
 // skips all ids below at once and counts them; what is left is costed block by block.
 #pragma once
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,8 @@ class Walker {
   void begin_architecture();
   void end_architecture();
   void row(std::uint64_t id);
+  /// Tables of the current architecture; kept over units, since the next one often goes on with the same.
+  void make_cost();
   void block(std::uint64_t id, const BlockMask&);
   /// True: everything below this ZeRO value is above the memory limit, by an exact bound.
   bool memory_refuses(std::uint64_t id, const BlockMask&, std::size_t zero);
@@ -38,7 +41,8 @@ class Walker {
   InnerMask mask_;
   Digits at_;                           ///< outer digits of the current row
   std::vector<Reason> expert_width_;    ///< expert_width_rule() by expert mesh, of the current architecture
-  std::optional<BlockCost> cost_;       ///< of the current (architecture, precision); made when first needed
+  std::optional<BlockCost> cost_;       ///< of cost_key_; made when first needed
+  std::array<std::uint32_t, 4> cost_key_{};  ///< cluster, batch, architecture, precision
   std::vector<std::uint8_t> live_;      ///< legal and not refused by a bound
   std::vector<PlanCost> out_;
   double cap_ = 0;                      ///< memory limit of the cluster [B]

@@ -176,7 +176,7 @@ std::string sweep_table(const Study& study, const SweepResult& r) {
                      percent(static_cast<double>(r.counts.refused_for(Reason::memory_bound)), points),
                      grouped(r.counts.evaluations), grouped(r.counts.feasible),
                      percent(static_cast<double>(r.counts.feasible), evaluations));
-  out += fmt::format("{:.2f} s on {} rank{} x {} thread{}: {:.3g} million evaluations/s; {} units, {} reused; signature {}\n",
+  out += fmt::format("{:.2f} s on {} rank{} x {} thread{}: {:.3g} million evaluations/s; {} units, {} reused\nsignature {}\n",
                      r.seconds, r.ranks, r.ranks == 1 ? "" : "s", r.threads, r.threads == 1 ? "" : "s",
                      r.seconds > 0 ? evaluations / r.seconds / 1e6 : 0.0, grouped(r.units_total), grouped(r.units_reused),
                      signature_text(r.signature));
