@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "calibrate_options.hpp"
 #include "command.hpp"
 #include "io/file_system.hpp"
 #include "io/kernel_fit.hpp"
@@ -24,62 +25,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
-  std::string runs, map, presets, out;
-  std::vector<std::string> only, quality{"A", "A-"};
-  std::string device, rows, into, stack, backend, gemm, grouped, attention, topk, cross_entropy, gaps;
-  std::string link, network;
-  std::vector<std::string> exchange, collectives, nccl;
-  int node_devices = 8;
-};
-
-bool has_kernel_table(const Options& o) {
-  return !(o.gemm.empty() && o.grouped.empty() && o.attention.empty() && o.topk.empty() && o.cross_entropy.empty() && o.gaps.empty());
-}
-bool has_collective_table(const Options& o) { return !(o.exchange.empty() && o.collectives.empty() && o.nccl.empty()); }
-
-/// Options that would do nothing are refused, so that a mistyped command does not look like a result.
-void check_usage(const Options& o) {
-  const bool tables = has_kernel_table(o) || has_collective_table(o);
-  const auto refuse = [](bool wrong, const char* problem, const char* why, const char* remedy) {
-    if (wrong) throw InputError(problem, why, remedy);
-  };
-  refuse(o.runs.empty() && !tables, "nothing to calibrate from", "neither runs nor a timing table is given", "give --runs FILE, or --device NAME with --gemm, --grouped, --attention, ... FILE.");
-  refuse(!o.runs.empty() && tables, "--runs together with timing tables", "one calibration fits one kind of data", "calibrate from the tables first, then from runs with --presets DIR.");
-  refuse(!o.only.empty() && o.runs.empty(), "--only without --runs", "it chooses the presets that runs may change", "leave it out.");
-  refuse(has_kernel_table(o) && o.device.empty(), "kernel tables without --device", "peaks, memory bandwidth and SM count come from a device preset", "give --device NAME (tessera presets lists them).");
-  refuse(!o.device.empty() && !has_kernel_table(o) && !has_collective_table(o), "--device without a table", "there is nothing to fit", "give --gemm FILE or another table.");
-  refuse(!o.backend.empty() && o.attention.empty(), "--backend without --attention", "it chooses rows of the attention table", "leave it out.");
-  refuse(!o.stack.empty() && o.grouped.empty() && o.cross_entropy.empty(), "--stack without --grouped or --cross-entropy", "only these give constants of a stack", "leave it out.");
-  refuse(!o.into.empty() && !has_kernel_table(o), "--into without a kernel table", "it names the device preset that takes the constants", "leave it out.");
-  refuse((!o.link.empty() || !o.network.empty()) && !has_collective_table(o), "a link without a table", "there is nothing to fit", "give --all-to-all, --collectives or --nccl-tests FILE.");
-  refuse(!o.link.empty() && o.link == o.network, "--link and --network name the same preset", "a link is inside a node or between nodes", "name two.");
-  refuse((!o.exchange.empty() || !o.collectives.empty()) && o.device.empty() && o.rows.empty(), "collective tables without --device or --rows", "the rows to take must be named", "give --device NAME.");
-}
-
-/// What made the presets: base names only, so that a preset says nothing of the machine it was made on.
-std::string command_line(const Options& o) {
-  std::string out = "tessera calibrate";
-  const auto add = [&](const char* name, const std::string& value, bool file) {
-    if (!value.empty()) out += fmt::format(" {} {}", name, file ? base_name(value) : value);
-  };
-  add("--runs", o.runs, true);
-  if (!o.runs.empty() && o.quality != Options{}.quality) out += " --quality " + fmt::format("{}", fmt::join(o.quality, ","));
-  if (!o.only.empty()) out += " --only " + fmt::format("{}", fmt::join(o.only, ","));
-  add("--map", o.map, true);
-  for (const auto& [name, value] : {std::pair{"--device", &o.device}, {"--rows", &o.rows}, {"--into", &o.into}, {"--stack", &o.stack}}) add(name, *value, false);
-  for (const auto& [name, value] : {std::pair{"--gemm", &o.gemm}, {"--grouped", &o.grouped}, {"--attention", &o.attention}}) add(name, *value, true);
-  add("--backend", o.backend, false);
-  for (const auto& [name, value] : {std::pair{"--topk", &o.topk}, {"--cross-entropy", &o.cross_entropy}, {"--gaps", &o.gaps}}) add(name, *value, true);
-  add("--link", o.link, false);
-  add("--network", o.network, false);
-  for (const auto& [name, files] : {std::pair{"--all-to-all", &o.exchange}, {"--collectives", &o.collectives}, {"--nccl-tests", &o.nccl}})
-    for (const auto& file : *files) add(name, file, true);
-  if (!o.exchange.empty() || !o.collectives.empty()) out += fmt::format(" --node-devices {}", o.node_devices);
-  return out;
-}
+using Options = CalibrateOptions;
 
 std::string preset_text(const Options& o, const std::string& kind, const std::string& name) {
+  if (name.ends_with(".toml")) return read_text_file(name, "a preset");
   const std::string file = o.presets + "/" + kind + "/" + name + ".toml";
   return !o.presets.empty() && std::filesystem::exists(file) ? read_text_file(file, "a preset") : Presets().text(kind, name);
 }
@@ -96,7 +45,7 @@ std::vector<std::string> write_presets(const Options& o, const std::vector<Const
     std::error_code failed;
     std::filesystem::create_directories(o.out + "/" + kind, failed);
     if (failed) throw InputError("cannot create " + o.out + "/" + kind, failed.message(), "give another --out.");
-    paths.push_back(o.out + "/" + kind + "/" + name + ".toml");
+    paths.push_back(o.out + "/" + kind + "/" + stem_of(name) + ".toml");
     replace_file(paths.back(), text);
   }
   return paths;
@@ -110,7 +59,7 @@ Json json_of(const Constant& c, double before) {
 }
 
 void print_constant(const Constant& c, double before) {
-  const std::string prior = c.prior_width > 0 ? fmt::format("{:.4g} x/ {:.2g}", c.prior_centre, 1 + c.prior_width) : "-";
+  const std::string prior = c.prior_width > 0 ? fmt::format("{:.4g} x/ {:.3g}", c.prior_centre, 1 + c.prior_width) : "-";
   fmt::print("  {:<44} {:>11.4g} {:<9} {:>11.4g} {:>11.4g} {:>16} {:>11.4g}\n", fmt::format("{}/{} {}", c.kind, c.preset.empty() ? "-" : c.preset, c.key), c.value, c.unit, c.low, c.high, prior, before);
 }
 
@@ -118,17 +67,24 @@ void print_constant_header() {
   fmt::print("\n  {:<44} {:>11} {:<9} {:>11} {:>11} {:>16} {:>11}\n", "constant (home preset, key)", "value", "unit", "10 %", "90 %", "prior", "before");
 }
 
-void print_written(const std::vector<std::string>& paths) {
+void print_written(const Options& o, const std::vector<std::string>& paths) {
+  if (!o.out.empty() && paths.empty()) fmt::print("no constant belongs to a named preset: nothing is written\n");
   for (const auto& path : paths) fmt::print("written {}\n", path);
 }
 
 // ---- timing tables
 
+/// What the tables call the device.
+std::string rows_of(const Options& o) {
+  const std::string name = stem_of(o.device);
+  return o.rows.empty() ? name.substr(0, name.find('-')) : o.rows;
+}
+
 DeviceTables device_tables(const Options& o, const Presets& presets) {
   DeviceTables t;
   t.device = presets.device(o.device);
   t.preset = o.into.empty() ? o.device : o.into;
-  t.rows = o.rows.empty() ? o.device.substr(0, o.device.find('-')) : o.rows;
+  t.rows = rows_of(o);
   t.stack = o.stack;
   return t;
 }
@@ -146,10 +102,9 @@ KernelFits fit_tables(const Options& o, const Presets& presets) {
   }
   if (!has_collective_table(o)) return fits;
   std::vector<CollectiveCell> cells;
-  const std::string rows = o.rows.empty() ? o.device.substr(0, o.device.find('-')) : o.rows;
   const auto append = [&](const std::vector<CollectiveCell>& more) { cells.insert(cells.end(), more.begin(), more.end()); };
   for (const auto* files : {&o.exchange, &o.collectives})
-    for (const auto& file : *files) append(collective_cells(CsvTable::read(file), file, rows, o.node_devices));
+    for (const auto& file : *files) append(collective_cells(CsvTable::read(file), file, rows_of(o), o.node_devices));
   for (const auto& file : o.nccl) append(nccl_cells(read_text_file(file, "the output of nccl-tests"), file));
   // One link and cells of one kind only: the link is what was measured, be it inside a node or between nodes.
   const bool all_across = std::all_of(cells.begin(), cells.end(), [](const auto& c) { return c.nodes > 1; });
@@ -271,7 +226,7 @@ int run_tables(const Options& o, bool json) {
     print_constant(c.constant, c.before);
     fmt::print("    from {}: {}{}\n", c.constant.source, c.why, c.constant.preset.empty() ? "; only printed: name its preset with --stack" : "");
   }
-  print_written(written);
+  print_written(o, written);
   return kDone;
 }
 
@@ -341,7 +296,7 @@ int run_runs(const Options& o, bool json) {
   print_errors("after", after);
   print_constant_header();
   for (const Constant& c : constants) print_constant(c, before_of(c));
-  print_written(written);
+  print_written(o, written);
   return kDone;
 }
 
