@@ -1,7 +1,7 @@
 # Bash completion of tessera. Commands and options are read from the program's own --help, so this file never
 # falls behind it; names of presets come from `tessera presets --json`.
 _tessera_commands() {
-  "$1" --help 2>/dev/null | sed -n '/^Subcommands:/,$p' | sed -nE 's/^  ([a-z][a-z-]*)( .*)?$/\1/p'
+  "$1" --help 2>/dev/null | sed -n '/^Subcommands:/,$p' | sed -nE 's/^  ([a-z][a-z-]*) {2,}[^ ].*$/\1/p'
 }
 
 _tessera_options() {
@@ -9,8 +9,7 @@ _tessera_options() {
 }
 
 _tessera_presets() {  # program, kind
-  "$1" presets --json 2>/dev/null | grep -oE '"'"$2"'": *\[[^]]*\]' | grep -oE '"[A-Za-z0-9_.-]+"' | tr -d '"' |
-    grep -vx "$2"
+  "$1" presets --kind "$2" --json 2>/dev/null | sed -nE 's/.*"name": *"([^"]+)".*/\1/p'
 }
 
 _tessera() {

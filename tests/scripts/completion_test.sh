@@ -13,7 +13,7 @@ complete_words() {  # the words of the line; the last one is being completed
 }
 fail() { echo "$*"; exit 1; }
 
-commands=$("$TESSERA" --help | sed -n '/^Subcommands:/,$p' | sed -nE 's/^  ([a-z][a-z-]*) .*/\1/p')
+commands=$("$TESSERA" --help | sed -n '/^Subcommands:/,$p' | sed -nE 's/^  ([a-z][a-z-]*) {2,}[^ ].*/\1/p')
 [ -n "$commands" ] || fail "--help lists no commands"
 offered=$(complete_words "$TESSERA" "")
 for command in $commands; do

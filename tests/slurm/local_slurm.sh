@@ -61,9 +61,12 @@ END
 
 # stop_slurm FOLDER: ends what start_slurm started, by process id.
 stop_slurm() {
-  local work=$1 file
+  local work=$1 file pid i
   for file in "$work/slurmd.pid" "$work/slurmctld.pid" "$work/munge/pid"; do
-    if [ -s "$file" ]; then kill "$(cat "$file")" 2>/dev/null || true; fi
+    [ -s "$file" ] || continue
+    pid=$(cat "$file")
+    kill "$pid" 2>/dev/null || true
+    for ((i = 0; i < 50; ++i)); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
   done
 }
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,11 @@ def run_json(*arguments, expect=DONE, **options):
         return one_object(done.stdout)
     except ValueError as error:
         raise AssertionError(f"{error}: {' '.join(map(str, arguments))}\n{done.stdout[:2000]}") from error
+
+
+def listed_commands():
+    """The commands that --help lists."""
+    return re.findall(r"^  ([a-z][a-z-]*) {2,}\S", run("--help").stdout.split("Subcommands:")[1], re.MULTILINE)
 
 
 class ProgramTest(unittest.TestCase):
