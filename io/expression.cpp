@@ -188,6 +188,11 @@ class ExpressionParser {
       }
       known.emplace_back(unit.name);
     }
+    const auto alike = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b)); };
+    const auto same = std::find_if(known.begin(), known.end(), [&](const std::string& unit) {  // GIB is nearer to GiB than to GB
+      return std::equal(unit.begin(), unit.end(), name.begin(), name.end(), alike);
+    });
+    if (same != known.end()) known = {std::string(*same)};
     fail("unknown unit '" + name + "'", "a number's unit turns it into base units", suggestion(name, known));
   }
   int variable() {

@@ -122,6 +122,8 @@ void read_ladder(TomlReader& reader, Study& study, Guards& guards, bool dense) {
   std::set<std::string> keys(known.begin(), known.end());
   if (dense)
     for (const char* key : {"experts", "top_k", "split", "shared_experts", "dense_layers"}) keys.erase(key);
+  for (const auto& key : keys) reader.accept(key);
+  reader.finish();  // a misspelt key is unknown before it is missing
   if (!reader.has("q")) reader.fail("q", "missing key", "the ladder's rungs have no default", "add for example q = [8, 10, 12].");
   Grid grid = read_grid(reader, keys);
   auto position = [](const std::string& key) {

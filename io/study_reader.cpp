@@ -38,6 +38,12 @@ std::vector<std::int64_t> whole_numbers(TomlReader& reader, const std::string& k
   return out;
 }
 
+/// Refuses unknown keys before missing ones: a misspelt key is both.
+void only(TomlReader& reader, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) reader.accept(key);
+  reader.finish();
+}
+
 template <class Read>
 auto located(TomlReader& reader, std::string_view key, Read read) {
   try {
@@ -71,6 +77,7 @@ void take_precision(TomlReader& reader, Study& study, std::optional<Precision> p
 }
 
 void read_clusters(TomlReader reader, Study& study) {
+  only(reader, {"preset", "nodes", "devices", "memory_cap"});
   const auto specs = reader.texts("preset");
   if (specs.empty()) reader.fail("preset", "empty list", "a study needs a cluster", "name a preset, e.g. \"p6-b200\".");
   const bool by_devices = reader.has("devices");
@@ -91,12 +98,12 @@ void read_clusters(TomlReader reader, Study& study) {
       }
     });
   }
-  reader.finish();
 }
 
 // ------------------------------------------------------------------------------------ [window] and [batch]
 
 void read_window(TomlReader reader, Study& study) {
+  only(reader, {"days", "goodput"});
   for (const double days : reader.numbers("days")) {
     constexpr double kMostDays = 36525;  // a century
     if (days <= 0 || days > kMostDays)
@@ -110,16 +117,15 @@ void read_window(TomlReader reader, Study& study) {
     const std::string spec = reader.is_text("goodput") ? reader.text("goodput") : fmt::format("{}", reader.number("goodput"));
     study.goodput = located(reader, "goodput", [&] { return read_goodput(spec); });
   }
-  reader.finish();
 }
 
 void read_batch(TomlReader reader, Study& study) {
+  only(reader, {"global", "sequence"});
   study.batches = whole_numbers(reader, "global", 1, kMostBatch);
   study.sequence = reader.integer("sequence");
   constexpr std::int64_t kMostSequence = 1'000'000'000;
   if (study.sequence < 1 || study.sequence > kMostSequence)
     reader.fail("sequence", fmt::format("{} is out of range", study.sequence), "a sequence has 1 to 10^9 tokens", "give for example 4096.");
-  reader.finish();
 }
 
 // ------------------------------------------------------------------------------------------------- [plan]
@@ -265,9 +271,8 @@ Study read_table(const toml::table& table, const std::string& name) {
   const toml::table empty;
   TomlReader root(table, name);
   Study study;
-  for (const char* part : {"cluster", "window", "batch", "architecture", "plan", "law", "output"}) root.accept(part);
+  only(root, {"title", "cluster", "window", "batch", "architecture", "plan", "law", "output"});
   study.title = root.text("title", "");
-  root.finish();  // before anything is missed: a misspelt [clustr] is an unknown key, not a missing [cluster]
   read_clusters(root.table("cluster"), study);
   read_window(root.table("window"), study);
   read_batch(root.table("batch"), study);
