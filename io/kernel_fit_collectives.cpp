@@ -69,10 +69,15 @@ const char* form_of(CollectiveKind kind, Reach reach) {
 
 std::string where(Reach reach) { return reach == Reach::inside ? "inside a node" : reach == Reach::across ? "across whole nodes" : "one rank a node"; }
 
-// A cell this far from the form is a fault of the measurement or a change of protocol: no rate can come from it.
-bool outlier(double predicted, double measured) {
+// A cell far from the form that took longer than a larger message of its group is a fault of the measurement: no rate can come
+// from it. Far cells in order are the library's change of protocol and stay.
+bool outlier(const std::vector<CollectiveCell>& cells, const Cells& fitted, std::size_t i) {
   constexpr double kFar = 0.35;  // of the logarithm
-  return std::abs(std::log(predicted / measured)) > kFar;
+  if (std::abs(std::log(fitted.predicted[i] / fitted.measured[i])) < kFar) return false;
+  const CollectiveCell& c = cells[i];
+  return std::any_of(cells.begin(), cells.end(), [&](const CollectiveCell& other) {
+    return other.ranks == c.ranks && other.nodes == c.nodes && (other.bytes - c.bytes) * (other.seconds - c.seconds) < 0;
+  });
 }
 
 struct LinkFit {
@@ -112,7 +117,7 @@ LinkFit fit_group(CollectiveKind kind, Reach reach, const std::vector<Collective
   std::vector<CollectiveCell> kept;
   std::vector<std::string> notes;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!outlier(fitted.predicted[i], fitted.measured[i])) kept.push_back(all[i]);
+    if (!outlier(all, fitted, i)) kept.push_back(all[i]);
     else notes.push_back(fmt::format("left out: {:.4g} MB on {:.0f} ranks took {:.3g} ms where the rest says {:.3g} ms", all[i].bytes / 1e6, all[i].ranks, 1e3 * fitted.measured[i], 1e3 * fitted.predicted[i]));
   }
   if (kept.size() < form.terms.size()) kept = all;
