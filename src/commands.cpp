@@ -12,6 +12,7 @@ void add_loss(CLI::App&, Session&);
 void add_fit(CLI::App&, Session&);
 void add_validate(CLI::App&, Session&);
 void add_calibrate(CLI::App&, Session&);
+void add_report(CLI::App&, Session&);
 void add_export(CLI::App&, Session&);
 void add_replay(CLI::App&, Session&);
 void add_merge(CLI::App&, Session&);
@@ -28,6 +29,7 @@ const AddCommand kCommands[] = {
     add_fit,
     add_validate,
     add_calibrate,
+    add_report,
     add_export,
     add_replay,
     add_merge,
