@@ -170,9 +170,9 @@ Json facts(const Study& study, const Results& results) {
   }
   if (changed > 0)
     warnings.push_back(
-        fmt::format("{} presets have changed since the sweep: the bars and the map over pp and ep are of "
-                    "today's presets, the rest is the sweep's.",
-                    changed));
+        fmt::format("{} changed since the sweep: step times and memory of the candidates are the sweep's; "
+                    "losses, bars and the map over pp and ep are of today's presets.",
+                    changed == 1 ? "One preset has" : fmt::format("{} presets have", changed)));
   if (study.law.synthetic_uncertainty)
     warnings.push_back(
         "The spread of the law is a reconstruction on the published coverage: the authors' runs are not "

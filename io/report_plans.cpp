@@ -15,18 +15,21 @@ namespace {
 
 // Groups of the breakdown that a bar can show; their sum is the step time.
 Json seconds_of(const TimeBreakdown& t) {
-  return Json{{"Matrix products", rounded(t.gemm + t.head)},
-              {"Experts", rounded(t.experts)},
-              {"Attention", rounded(t.attention)},
-              {"Point-wise and casts", rounded(t.pointwise + t.casts)},
-              {"Recomputation", rounded(t.recompute)},
-              {"Optimizer", rounded(t.optimizer)},
-              {"Expert exchange", rounded(t.expert_exchange)},
-              {"Tensor and context parallel", rounded(t.tensor_parallel + t.context_parallel)},
-              {"Data parallel", rounded(t.data_parallel)},
-              {"Stage to stage", rounded(t.point_to_point)},
-              {"Pipeline ramp", rounded(t.ramp)},
-              {"Host and jitter", rounded(t.host + t.fixed + t.jitter)}};
+  // Parts that are differences of nearly equal times may come out as -1e-16: that is nothing.
+  const double noise = 1e-9 * t.sum();
+  const auto part = [&](double seconds) { return rounded(std::abs(seconds) < noise ? 0.0 : seconds); };
+  return Json{{"Matrix products", part(t.gemm + t.head)},
+              {"Experts", part(t.experts)},
+              {"Attention", part(t.attention)},
+              {"Point-wise and casts", part(t.pointwise + t.casts)},
+              {"Recomputation", part(t.recompute)},
+              {"Optimizer", part(t.optimizer)},
+              {"Expert exchange", part(t.expert_exchange)},
+              {"Tensor and context parallel", part(t.tensor_parallel + t.context_parallel)},
+              {"Data parallel", part(t.data_parallel)},
+              {"Stage to stage", part(t.point_to_point)},
+              {"Pipeline ramp", part(t.ramp)},
+              {"Host and jitter", part(t.host + t.fixed + t.jitter)}};
 }
 
 Json bytes_of(const StageMemory& m, double reserve) {

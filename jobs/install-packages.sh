@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that Tessera needs and that are missing; does nothing where all are present.
-# Usage: jobs/install-packages.sh [build] [test] [browser] [slurm] [--list]
+# Usage: jobs/install-packages.sh [build] [test] [charts] [browser] [slurm] [--list]
 #   build    compiler, MPI, HDF5 and libraries (the default)
 #   test     what the tests need besides: Catch2, h5py, shellcheck
+#   charts   npm, which brings the report's chart library (jobs/install-chart-library.sh)
 #   browser  headless Chromium for the report's tests
 #   slurm    a local Slurm for the scheduler test
 #   --list   prints the package names, one a line, and installs nothing
@@ -20,6 +21,7 @@ test_packages=(
   python3 python3-h5py python3-numpy python3-pandas
   shellcheck bash-completion
 )
+charts_packages=(npm)
 browser_packages=(chromium)
 slurm_packages=(slurm-wlm munge)
 
@@ -29,10 +31,11 @@ for word in "$@"; do
   case "$word" in
     build) wanted+=("${build_packages[@]}") ;;
     test) wanted+=("${test_packages[@]}") ;;
+    charts) wanted+=("${charts_packages[@]}") ;;
     browser) wanted+=("${browser_packages[@]}") ;;
     slurm) wanted+=("${slurm_packages[@]}") ;;
     --list) list_only=1 ;;
-    *) echo "install-packages.sh: unknown word '$word' (known: build test browser slurm --list) see the head of this script" >&2; exit 2 ;;
+    *) echo "install-packages.sh: unknown word '$word' (known: build test charts browser slurm --list) see the head of this script" >&2; exit 2 ;;
   esac
 done
 [ ${#wanted[@]} -gt 0 ] || wanted=("${build_packages[@]}")

@@ -6,6 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs/install-packages.sh build
+jobs/install-chart-library.sh ||
+  echo "quickstart.sh: the chart library could not be installed; everything but 'tessera report' works" >&2
 . jobs/environment.sh
 jobs/build.sh -DTESSERA_TESTS=OFF
 "$TESSERA_MPIEXEC" -n 2 build/tessera sweep jobs/paper.toml --out results/paper --redo "$@" </dev/null

@@ -11,6 +11,8 @@ for optional in browser slurm; do
   jobs/install-packages.sh "$optional" ||
     echo "run.sh: the packages for '$optional' could not be installed; the tests that need them are skipped" >&2
 done
+jobs/install-chart-library.sh ||
+  echo "run.sh: the chart library could not be installed; the tests of the report are skipped" >&2
 . jobs/environment.sh
 jobs/build.sh -DTESSERA_TESTS=ON
 build=${TESSERA_BUILD_DIR:-$PWD/build}

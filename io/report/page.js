@@ -17,9 +17,9 @@
   }
   const percent = (x, n = 0) => (100 * x).toFixed(n) + " %";
   const gib = (bytes) => digits(bytes / GiB, 4) + " GiB";
-  const power = (x) => {
+  const power = (x, n) => {
     const e = Math.floor(Math.log10(x));
-    return (x / 10 ** e).toFixed(2) + "·10" + String(e).replace(/./g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] || "⁻");
+    return (n === undefined ? (x / 10 ** e).toFixed(2) : digits(x / 10 ** e, n)) + "·10" + String(e).replace(/./g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] || "⁻");
   };
   const days = (d) => digits(d, 4) + (d === 1 ? " day" : " days");
 
@@ -86,7 +86,10 @@
     box.setAttribute("aria-label", f.title + ". " + made.text);
     box.dataset.marks = made.rows.length;
     if (made.height) box.style.height = made.height + "px";
-    f.el.querySelector(".table").innerHTML = table(made.columns, made.rows);
+    const details = f.el.querySelector("details");
+    const fill = () => { f.el.querySelector(".table").innerHTML = table(made.columns, made.rows); };
+    if (details.open) fill();
+    else details.ontoggle = () => { fill(); details.ontoggle = null; };
     if (f.chart) f.chart.dispose();
     f.chart = echarts.init(box, null, { renderer: "svg" });
     f.chart.setOption(made.option);
@@ -105,13 +108,22 @@
     return [low - gap, high + gap];
   };
 
+  // Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten.
+  function logAxis(name, values, format, pad) {
+    const low = Math.min(...values) / pad, high = Math.max(...values) * pad, ticks = [];
+    for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); ++e)
+      for (const m of [1, 2, 5]) if (m * 10 ** e >= low && m * 10 ** e <= high) ticks.push(m * 10 ** e);
+    if (ticks.length < 2) ticks.push(low * 1.01, high / 1.01);
+    return axis({ type: "log", name, min: low, max: high, axisTick: { customValues: ticks }, axisLabel: { customValues: ticks, formatter: format, hideOverlap: true }, splitLine: { show: false } });
+  }
+
   function scatterBySplit(rows, x, y, more) {
     return splits.filter((s) => rows.some((r) => r.split === s)).map((s) => Object.assign({
       name: "G = " + digits(s, 3), type: "scatter", symbol: splitSymbol(s), symbolSize: 6.5, itemStyle: { color: splitColor(s), opacity: 0.72 },
       data: rows.filter((r) => r.split === s).map((r) => ({ value: [x(r), y(r)], row: r })) }, more || {}));
   }
   const optimum = (r, x, y, position) => ({ name: "lowest loss", type: "scatter", symbol: "diamond", symbolSize: 17, z: 5,
-    itemStyle: { color: style("--bad"), borderColor: style("--card"), borderWidth: 1.5 },
+    itemStyle: { color: style("--ink"), borderColor: style("--card"), borderWidth: 1.5 },
     label: { show: true, position: position || "bottom", distance: 8, formatter: r.name, color: style("--ink"), fontWeight: 600, textBorderColor: style("--card"), textBorderWidth: 3 },
     data: [{ value: [x(r), y(r)], row: r }] });
   const rowTip = { formatter: (p) => (p.data && p.data.row ? hover(p.data.row) : "") };
@@ -129,8 +141,8 @@
     const rows = rowsOf(envelope()), best = rows[0];
     const x = (r) => r.flops, y = (r) => r.loss;
     return { text: `${count(rows.length)} candidates, coloured by split factor G (width of a dense FFN over that of an expert). Lowest loss: ${best.name}, ${fixed(best.loss, 4)} nats after ${power(best.flops)} model FLOPs.`,
-      option: base({ tooltip: tip(rowTip), xAxis: axis({ type: "log", name: "model FLOPs of the run (6 · active parameters · tokens)", min: Math.min(...rows.map(x)) * 0.93, max: Math.max(...rows.map(x)) * 1.07, axisLabel: { formatter: (v) => power(v), hideOverlap: true } }),
-        yAxis: axis({ type: "value", name: "predicted loss [nats per token]", nameGap: 46, min: range(rows.map(y))[0], max: range(rows.map(y))[1], axisLabel: { formatter: (v) => v.toFixed(3), showMinLabel: false, showMaxLabel: false } }),
+      option: base({ tooltip: tip(rowTip), xAxis: logAxis("model FLOPs of the run (6 · active parameters · tokens)", rows.map(x), (v) => power(v, 3), 1.07),
+        yAxis: axis({ type: "value", name: "predicted loss [nats per token]", nameGap: 46, min: range(rows.map(y), 0.12)[0], max: range(rows.map(y))[1], axisLabel: { formatter: (v) => v.toFixed(3), showMinLabel: false, showMaxLabel: false } }),
         series: scatterBySplit(rows, x, y).concat([optimum(best, x, y)]) }), columns: rowColumns, rows: rows.slice(0, 200).map(rowCells) };
   }
 
@@ -150,9 +162,9 @@
       for (const r of chosen) cells.push([digits(s, 3)].concat(rowCells(r)));
     }
     return { text: describe(rows, best), option: base({ tooltip: tip(rowTip),
-      xAxis: axis({ type: "log", name: "total ÷ active parameters (10: sparsity 0.9; 100: 0.99)", min: Math.min(...rows.map(x)) * 0.9, max: Math.max(...rows.map(x)) * 1.1, axisLabel: { formatter: (v) => digits(v, 2), hideOverlap: true } }),
-      yAxis: axis({ type: "value", name, nameGap: 46, min: name.startsWith("MFU") ? 0 : range(rows.map(y))[0], max: range(rows.map(y))[1], axisLabel: { formatter: (v) => digits(v, 4), showMinLabel: false, showMaxLabel: false } }),
-      series: scatterBySplit(rows, x, y, { symbolSize: 4.5, itemStyle: undefined }).map((q) => Object.assign(q, { itemStyle: { color: splitColor(q.data[0].row.split), opacity: 0.4 } })).concat(lines, [optimum(best, x, y, name.startsWith("MFU") ? "top" : "bottom")]) }),
+      xAxis: logAxis("total ÷ active parameters (10: sparsity 0.9; 100: 0.99)", rows.map(x), (v) => digits(v, 2), 1.1),
+      yAxis: axis({ type: "value", name, nameGap: 46, min: name.startsWith("MFU") ? 0 : range(rows.map(y), 0.16)[0], max: range(rows.map(y))[1], axisLabel: { formatter: (v) => digits(v, 4), showMinLabel: false, showMaxLabel: false } }),
+      series: scatterBySplit(rows, x, y, { symbolSize: 4.5, itemStyle: undefined }).map((q) => Object.assign(q, { itemStyle: { color: splitColor(q.data[0].row.split), opacity: 0.5 } })).concat(lines, [optimum(best, x, y, name.startsWith("MFU") ? "top" : "bottom")]) }),
       columns: [num("split")].concat(rowColumns), rows: cells };
   }
 
@@ -161,12 +173,17 @@
     const rows = rowsOf(envelope());
     const bests = splits.map((s) => rows.find((r) => r.split === s)).filter(Boolean);
     const names = bests.map((r) => "G = " + digits(r.split, 3));
-    const gap = bests.map((r) => 1000 * (r.loss - rows[0].loss));
-    return { text: `The best candidate of each split factor: how far its loss lies above the best of all, and its MFU. Best: G = ${digits(rows[0].split, 3)}.`,
-      option: base({ tooltip: tip(rowTip), grid: { left: 62, right: 62, top: 42, bottom: 48 }, xAxis: axis({ type: "category", data: names, name: "split factor" }),
-        yAxis: [axis({ type: "value", name: "loss above the best [millinats]", nameGap: 46, min: 0 }), axis({ type: "value", name: "MFU [%]", nameGap: 40, min: 0, splitLine: { show: false } })],
-        series: [{ name: "loss above the best", type: "bar", barMaxWidth: 46, itemStyle: { color: palette()[0] }, label: { show: true, position: "top", color: style("--ink"), formatter: (p) => fixed(p.value, 1) }, data: bests.map((r, i) => ({ value: gap[i], row: r })) },
-          { name: "MFU", type: "line", yAxisIndex: 1, symbol: "circle", symbolSize: 10, lineStyle: { color: palette()[1], width: 2 }, itemStyle: { color: palette()[1] }, data: bests.map((r) => ({ value: r.mfu, row: r })) }] }),
+    const panel = (index, name, values, text) => ({
+      x: axis({ gridIndex: index, type: "value", name, min: 0, max: (v) => v.max * 1.22 || 1, axisLabel: { formatter: (v) => digits(v, 3), showMaxLabel: false, hideOverlap: true } }),
+      y: axis({ gridIndex: index, type: "category", inverse: true, data: names, axisLabel: { show: index === 0 }, axisTick: { show: false } }),
+      s: { name, type: "bar", xAxisIndex: index, yAxisIndex: index, barMaxWidth: 30, label: { show: true, position: "right", color: style("--ink"), formatter: (p) => text(p.value) },
+        data: bests.map((r, k) => ({ value: values[k], row: r, itemStyle: { color: splitColor(r.split) } })) } });
+    const left = panel(0, "loss above the best [millinats]", bests.map((r) => 1000 * (r.loss - rows[0].loss)), (v) => fixed(v, 1));
+    const right = panel(1, "its MFU [%]", bests.map((r) => r.mfu), (v) => fixed(v, 1));
+    return { height: 130 + 44 * bests.length,
+      text: `The best candidate of each split factor: how far its loss lies above the best of all, and its MFU. Best: G = ${digits(rows[0].split, 3)}.`,
+      option: base({ legend: { show: false }, tooltip: tip(rowTip), grid: [{ left: 62, width: "38%", top: 12, bottom: 48 }, { right: 22, width: "38%", top: 12, bottom: 48 }],
+        xAxis: [left.x, right.x], yAxis: [left.y, right.y], series: [left.s, right.s] }),
       columns: rowColumns, rows: bests.map(rowCells) };
   }
 
@@ -189,7 +206,7 @@
       option: base({ legend: { show: false }, grid: { left: 84, right: 22, top: 12, bottom: 84 }, tooltip: tip({ formatter: (p) => (p.data.cell.row ? `${count(p.data.cell.size.c.nodes)} nodes, ${days(p.data.cell.e.days)}<br>` + hover(p.data.cell.row) : "nothing fits") }),
         xAxis: axis({ type: "category", data: sizes.map((s) => count(s.c.nodes)), name: "nodes", splitArea: { show: false } }), yAxis: axis({ type: "category", data: data.days.map((d) => days(d)), splitLine: { show: false } }),
         visualMap: { min: Math.min(...losses), max: Math.max(...losses) + (losses.length === 1 ? 1e-6 : 0), show: losses.length > 1, orient: "horizontal", left: "center", bottom: 2, itemHeight: 140, itemWidth: 12, text: ["loss " + Math.max(...losses).toFixed(3), Math.min(...losses).toFixed(3)], textStyle: font(), inRange: { color: dark() ? ["#1f6f8b", "#274a63", "#2b3340"] : ["#7fc3d8", "#c5e1ea", "#f2f5f7"] } },
-        series: [{ type: "heatmap", data: cells.map(value), label: { show: true, color: style("--ink"), rich: { a: { fontWeight: 700, fontSize: 13, color: style("--ink") }, b: { fontSize: 11, color: style("--ink") } } },
+        series: [{ type: "heatmap", data: cells.map(value), label: { show: true, color: style("--ink"), rich: { a: { fontWeight: 700, fontSize: 13, lineHeight: 19, color: style("--ink") }, b: { fontSize: 11, lineHeight: 15, color: style("--ink") } } },
           itemStyle: { borderColor: style("--card"), borderWidth: 3, borderRadius: 6 } }] }),
       click: (p) => { if (p.data && p.data.cell) select(p.data.cell.size.i, p.data.cell.e.days); },
       columns: [num("nodes"), num("window [days]")].concat(rowColumns), rows: cells.filter((c) => c.row).map((c) => [count(c.size.c.nodes), digits(c.e.days, 4)].concat(rowCells(c.row))) };
@@ -212,9 +229,9 @@
       text: `${r.name}, batch ${count(r.batch)}: best MFU for each pipeline and expert degree, every other axis free. Red: legal, but nothing fits into memory; blank: no legal plan.` + (best ? ` Best: pp ${map.pp[best[0]]}, ep ${map.ep[best[1]]} with ${digits(best[2], 3)} %.` : ""),
       option: base({ legend: { show: false }, grid: { left: 62, right: 22, top: 12, bottom: 86 }, tooltip: tip({ formatter: cellTip }),
         xAxis: axis({ type: "category", data: map.ep.map(String), name: "expert parallel degree (ep)" }), yAxis: axis({ type: "category", data: map.pp.map(String), name: "pipeline degree (pp)", nameGap: 38, splitLine: { show: false } }),
-        visualMap: { seriesIndex: 0, min: 0, max: top, orient: "horizontal", left: "center", bottom: 2, itemHeight: 140, itemWidth: 12, text: [`MFU ${digits(top, 3)} %`, "0"], textStyle: font(), inRange: { color: dark() ? ["#232b37", "#1f6f8b", "#7fdcc4"] : ["#f0f4f6", "#8cc9d9", "#0e6f86"] } },
-        series: [{ name: "fits", type: "heatmap", data: fits.map(cell), label: { show: true, formatter: (p) => fixed(p.data.cell[2], 1), color: style("--ink"), textBorderColor: style("--card"), textBorderWidth: 2, fontSize: 11 }, itemStyle: { borderColor: style("--card"), borderWidth: 2, borderRadius: 4 } },
-          { name: "does not fit", type: "heatmap", data: misfits.map((c) => Object.assign(cell(c), { itemStyle: { color: style("--bad") } })), label: { show: true, formatter: (p) => digits(p.data.cell[3], 3) + " GiB", color: "#fff", fontSize: 10 }, itemStyle: { borderColor: style("--card"), borderWidth: 2, borderRadius: 4, color: style("--bad") } }] }),
+        visualMap: [{ seriesIndex: 1, show: false, min: 0, max: 1, inRange: { color: [style("--bad"), style("--bad")] } }, { seriesIndex: 0, min: 0, max: top, orient: "horizontal", left: "center", bottom: 2, itemHeight: 140, itemWidth: 12, text: [`MFU ${digits(top, 3)} %`, "0"], textStyle: font(), inRange: { color: dark() ? ["#232b37", "#1f6f8b", "#7fdcc4"] : ["#f0f4f6", "#8cc9d9", "#0e6f86"] } }],
+        series: [{ name: "fits", type: "heatmap", data: fits.map((c) => Object.assign(cell(c), { label: { color: (c[2] > 0.55 * top) === dark() ? "#10202b" : c[2] > 0.55 * top ? "#ffffff" : style("--ink") } })), label: { show: true, formatter: (p) => fixed(p.data.cell[2], 1), fontSize: 11.5 }, itemStyle: { borderColor: style("--card"), borderWidth: 2, borderRadius: 4 } },
+          { name: "does not fit", type: "heatmap", data: misfits.map((c) => ({ value: [c[1], c[0], 0], cell: c })), label: { show: true, formatter: (p) => digits(p.data.cell[3], 3) + " GiB", color: "#fff", fontSize: 10 }, itemStyle: { borderColor: style("--card"), borderWidth: 2, borderRadius: 4, color: style("--bad") } }] }),
       columns: [num("pp"), num("ep"), num("MFU [%]"), num("memory [GiB]"), txt("plan")], rows: map.cells.map((c) => [map.pp[c[0]], map.ep[c[1]], c[2] === null ? "does not fit" : digits(c[2], 4), digits(c[3], 4), c[4]]) };
   }
 
@@ -224,7 +241,7 @@
     const all = Object.keys(list[0][key]);
     const labels = list.map((b) => `${b.rank}. ${b.name}`);
     const series = parts.map((part) => ({ name: part, type: "bar", stack: "all", barMaxWidth: 24, itemStyle: { color: colors[all.indexOf(part)] }, data: list.map((b) => b[key][part] / scale) }));
-    if (mark) series[0].markLine = { silent: true, symbol: "none", lineStyle: { color: style("--bad"), type: "dashed", width: 1.5 }, label: { formatter: mark.name, color: style("--bad"), position: "insideEndTop" }, data: [{ xAxis: mark.value }] };
+    if (mark) series[0].markLine = { silent: true, symbol: "none", lineStyle: { color: style("--bad"), type: "dashed", width: 1.5 }, label: { formatter: mark.name, color: style("--bad"), position: "end", distance: 4, rotate: 0 }, data: [{ xAxis: mark.value }] };
     return { height: 150 + 32 * list.length, text: describe,
       option: base({ legend: { top: 2, left: 0, itemWidth: 12, itemHeight: 10, itemGap: 8, textStyle: Object.assign(font(), { fontSize: 11 }), type: "plain" }, grid: { left: 148, right: 26, top: 74, bottom: 46 },
         tooltip: tip({ trigger: "axis", axisPointer: { type: "shadow" }, formatter: (ps) => { const b = list[ps[0].dataIndex]; return `<b>${escape(b.name)}</b> · ${escape(b.plan)}<br>` + ps.filter((p) => p.value > 0).map((p) => `${p.marker} ${p.seriesName}: ${digits(p.value, 3)} ${unit}`).join("<br>"); } }),
@@ -261,10 +278,10 @@
     const e = envelope();
     if (isEmpty() || !e.certainty) return nothing(noModel);
     const rows = rowsOf(e), c = e.certainty, list = c.rows.slice(0, 12).filter((q) => rows[q.row]);
-    return { height: 130 + 26 * list.length, text: `Share of ${count(c.draws)} draws of law and step time in which a candidate has the lowest loss. ${count(c.near_ties)} candidates cannot be told from the choice at 90 %.`,
+    return { height: 130 + 26 * list.length, text: `Share of ${count(c.draws)} draws of law and step time in which a candidate has the lowest loss. ${count(c.near_ties)} candidates cannot be told from the choice (orange) at 90 %.`,
       option: base({ legend: { show: false }, grid: { left: 148, right: 60, top: 12, bottom: 46 }, tooltip: tip({ formatter: (p) => `best in ${digits(p.data.q.probability * 100, 3)} % of draws<br>expected regret ${fixed(1000 * p.data.q.regret, 2)} millinats<br>` + hover(rows[p.data.q.row]) }),
         xAxis: axis({ type: "value", name: "probability of being best [%]", min: 0 }), yAxis: axis({ type: "category", inverse: true, data: list.map((q) => rows[q.row].name), axisTick: { show: false } }),
-        series: [{ type: "bar", barMaxWidth: 18, data: list.map((q) => ({ value: 100 * q.probability, q, itemStyle: { color: q.row === c.choice ? style("--bad") : palette()[0] } })), label: { show: true, position: "right", color: style("--soft"), formatter: (p) => digits(p.value, 2) + " %" } }] }),
+        series: [{ type: "bar", barMaxWidth: 18, data: list.map((q) => ({ value: 100 * q.probability, q, itemStyle: { color: q.row === c.choice ? palette()[1] : palette()[0] } })), label: { show: true, position: "right", color: style("--soft"), formatter: (p) => digits(p.value, 2) + " %" } }] }),
       columns: [txt("architecture"), num("P(best) [%]"), num("regret [millinats]"), num("loss − choice, 5 % [millinats]"), num("95 % [millinats]"), txt("tied at 90 %")],
       rows: list.map((q) => [rows[q.row].name, digits(100 * q.probability, 3), fixed(1000 * q.regret, 2), fixed(1000 * q.low, 2), fixed(1000 * q.high, 2), q.tied ? "yes" : "no"]) };
   }
@@ -278,7 +295,7 @@
     }
     const rows = rowsOf(e), r = rows[0], s = e.certainty, choice = rows[s.choice] || r;
     const same = s.choice === 0;
-    const f = (name, value, extra, lead) => `<div${lead ? ' class="lead"' : ""}><dt>${name}</dt><dd>${value}${extra ? ` <small>${extra}</small>` : ""}</dd></div>`;
+    const f = (name, value, extra, lead) => `<div${lead ? ' class="lead"' : ""}><dt>${name}</dt><dd>${value}${extra ? `<small>${extra}</small>` : ""}</dd></div>`;
     const law = s.members > 1 ? `the law's ${count(s.members)} members` : "the law taken as exact (it has no ensemble)";
     const other = same ? "It is also the choice of least expected regret" : `The choice of least expected regret is <b>${escape(choice.name)}</b>`;
     $("answer").innerHTML = `<div class="card answer"><div><h2>Lowest predicted loss on ${escape(clusterLabel(c))} in ${days(e.days)}</h2><div class="name">${escape(r.name)}</div><div class="plan">${arch.layers[r.a]} layers, width ${count(arch.hidden[r.a])} · plan: batch ${count(r.batch)}, ${escape(r.plan)}</div></div>` +
@@ -316,8 +333,22 @@
   function draw_all() {
     answer();
     text();
-    for (const id of figures.keys()) draw(id);
-    document.documentElement.dataset.state = `${state.cluster}/${state.days}`;
+    draw_figures();
+  }
+  // What is in sight at once, the rest one by one as soon as the browser has nothing better to do.
+  let waiting = [];
+  function draw_figures(all) {
+    const root = document.documentElement.dataset;
+    const inSight = (id) => { const box = figures.get(id).el.getBoundingClientRect(); return box.top < innerHeight && box.bottom > 0; };
+    const begun = waiting.length > 0;
+    delete root.complete;
+    waiting = [...figures.keys()].filter((id) => { if (!all && !inSight(id)) return true; draw(id); return false; });
+    const next = () => {
+      if (waiting.length) draw(waiting.shift());
+      if (waiting.length) setTimeout(next);
+      else root.complete = "yes";
+    };
+    if (!begun || !waiting.length) next();
   }
   function select(cluster, window) {
     state.cluster = cluster;
@@ -328,9 +359,9 @@
     history.replaceState(null, "", `#cluster=${cluster}&days=${window}`);
     draw_all();
   }
-  function setTheme(theme) {
+  function setTheme(theme, all) {
     document.documentElement.dataset.theme = theme;
-    draw_all();
+    draw_figures(all);
   }
   $("cluster").innerHTML = data.clusters.map((c, i) => `<option value="${i}">${escape(clusterLabel(c))}</option>`).join("");
   $("days").innerHTML = data.days.map((d) => `<option value="${d}">${days(d)}</option>`).join("");
@@ -344,7 +375,7 @@
   $("theme").addEventListener("click", () => setTheme(dark() ? "light" : "dark"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (q) => setTheme(q.matches ? "dark" : "light"));
   let before = null;  // paper is white
-  addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; setTheme("light"); for (const f of figures.values()) f.chart.resize(); });
+  addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; setTheme("light", true); for (const f of figures.values()) f.chart.resize(); });
   addEventListener("afterprint", () => { if (before) setTheme(before); });
   addEventListener("resize", () => { for (const f of figures.values()) if (f.chart) f.chart.resize(); });
   draw_all();
