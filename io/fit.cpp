@@ -78,6 +78,7 @@ void identify(FitResult& out, const FitData& data, std::span<const double> theta
   for (Eigen::Index k = 0; k < free; ++k) {
     Identified id;
     id.sd = std::sqrt(covariance(k, k));
+    if (const auto at = static_cast<std::size_t>(k); !out.space.logged[at] && theta[at] != 0) id.sd /= std::abs(theta[at]);
     for (Eigen::Index l = 0; l < free; ++l) {
       if (l == k) continue;
       const double correlation = covariance(k, l) / std::sqrt(covariance(k, k) * covariance(l, l));

@@ -42,9 +42,9 @@ struct FitInterval {
   double se = 0;             ///< standard deviation of the resamples
 };
 
-/// How well the data pin a coefficient, from the Gauss-Newton matrix at the optimum, in logs.
+/// How well the data pin a coefficient, from the Gauss-Newton matrix at the optimum.
 struct Identified {
-  double sd = 0;         ///< of the log (of the value itself for free coefficients), all others free
+  double sd = 0;         ///< relative to the value (of its log), all others free
   std::string partner;   ///< the coefficient it trades off with most
   double correlation = 0;
   bool ridge = true;
