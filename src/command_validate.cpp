@@ -114,7 +114,9 @@ int run_validate(const Session& session, const Options& o) {
     std::cout << json_of(runs, v, o, constants).dump(2) << "\n";
   else
     print_tables(runs, v, o, constants);
-  return v.scored.empty() ? kFailed : kDone;
+  if (v.scored.empty())
+    throw InputError("no row of " + o.runs + " could be scored", "every row was skipped, for the reasons counted above", "complete the columns (docs/accuracy.md) or ask for other --quality.");
+  return kDone;
 }
 
 }  // namespace

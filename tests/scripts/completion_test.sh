@@ -26,6 +26,6 @@ for command in $commands; do
 done
 [ "$(complete_words "$TESSERA" "swe")" = sweep ] || fail "swe does not become sweep"
 [ "$(complete_words "$TESSERA" count -a mixtral_8x7)" = mixtral_8x7b ] || fail "-a does not offer presets"
-complete_words "$TESSERA" plan -c p6-b2 | grep -qx p6-b200 || fail "-c does not offer presets"
-complete_words "$TESSERA" loss --law mosai | grep -qx mosaic || fail "--law does not offer presets"
+grep -qx p6-b200 <<<"$(complete_words "$TESSERA" plan -c p6-b2)" || fail "-c does not offer presets"
+grep -qx mosaic <<<"$(complete_words "$TESSERA" loss --law mosai)" || fail "--law does not offer presets"
 echo "completion of $(wc -w <<<"$commands") commands"
