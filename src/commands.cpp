@@ -9,6 +9,8 @@ void add_plan(CLI::App&, Session&);
 void add_explain(CLI::App&, Session&);
 void add_count(CLI::App&, Session&);
 void add_loss(CLI::App&, Session&);
+void add_table(CLI::App&, Session&);
+void add_lookup(CLI::App&, Session&);
 void add_fit(CLI::App&, Session&);
 void add_validate(CLI::App&, Session&);
 void add_calibrate(CLI::App&, Session&);
@@ -26,6 +28,8 @@ const AddCommand kCommands[] = {
     add_explain,
     add_count,
     add_loss,
+    add_table,
+    add_lookup,
     add_fit,
     add_validate,
     add_calibrate,
