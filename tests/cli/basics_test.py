@@ -4,7 +4,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from program import *  # noqa: E402,F403
 
-COMMANDS = ["sweep", "estimate", "plan", "explain", "count", "loss", "fit", "validate", "calibrate",
+COMMANDS = ["sweep", "estimate", "plan", "explain", "count", "loss", "table", "lookup", "fit", "validate", "calibrate",
             "report", "export", "replay", "merge", "query", "presets"]
 
 

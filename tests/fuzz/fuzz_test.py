@@ -34,7 +34,8 @@ KINDS = {
     "config": (INPUTS / "config.json", mutate_text, [["count", "-a", "FILE", "--json"]]),
     "runs": (INPUTS / "runs.csv", mutate_text, [["validate", "FILE", "--json"]]),
     "losses": (INPUTS / "losses.csv", mutate_text, [["fit", "FILE", "--form", "chinchilla", "--json"]]),
-    "results": (None, mutate_bytes, [["report", "FILE", "-o", "DIR/report.html"], ["query", "FILE", "--where", "split == 4", "--top", "3", "--json"], ["replay", "FILE", "17", "--json"],
+    "results": (None, mutate_bytes, [["report", "FILE", "-o", "DIR/report.html"], ["table", "FILE", "--nodes", "4", "--days", "20", "--json"],
+                                     ["query", "FILE", "--where", "split == 4", "--top", "3", "--json"], ["replay", "FILE", "17", "--json"],
                                      ["export", "FILE", "--format", "megatron-lm"]]),
 }
 
