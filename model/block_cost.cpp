@@ -51,6 +51,10 @@ struct ShardHash {
   }
 };
 
+struct Peak {
+  double allocated = 0, passing = 0;
+};
+
 // Places at which the peak of a layout can lie: both ends of every run of equal devices.
 struct Place {
   std::size_t run;
@@ -69,6 +73,16 @@ std::vector<Place> places_of(const std::vector<DeviceRun>& runs) {
   }
   return out;
 }
+
+// What a variant (schedule and virtual stages) needs in the selected block, made when it is first asked for.
+struct VariantState {
+  bool ready = false;
+  const Placed* placed = nullptr;
+  const std::vector<DeviceRun>* runs = nullptr;
+  const std::vector<Place>* places = nullptr;
+  std::vector<double> states;   // bytes of parameters by (zero, place)
+  std::vector<Peak> passing;    // of the current micro-batch and recomputation, by place
+};
 
 }  // namespace
 
@@ -93,6 +107,7 @@ struct BlockCost::Impl {
   ShardTable* table = nullptr;
   std::vector<MeshCost> mesh_costs;          // per micro-batch
   std::vector<std::int64_t> micro_batches;   // n_mb per micro-batch, 0: does not divide
+  std::vector<VariantState> variants;
 
   Impl(const Architecture& a, const Cluster& c, const InnerAxes& x, std::int64_t b, std::int64_t s, Precision p, Optimizer o)
       : architecture(a), cluster(c), axes(x), batch(b), sequence(s), precision(p), optimizer(o),
@@ -164,9 +179,6 @@ struct BlockCost::Impl {
     return table->entries[b * axes.recompute.size() + r];
   }
 
-  struct Peak {
-    double allocated = 0, passing = 0;
-  };
   double reserved(const Peak& peak, std::size_t b) const {
     return reserve_bytes(cluster, mesh, peak.allocated, peak.passing, double(axes.micro_batch[b]) * double(sequence) / mesh.cp);
   }
@@ -184,50 +196,83 @@ struct BlockCost::Impl {
     return p;
   }
 
-  Peak peak(const Plan& p, const ShardCost& cost, std::int64_t n) {
-    const Placed& placed = layout(p.pp, p.virtual_stages);
-    const bool dual = p.schedule == Schedule::dualpipe && p.pp > 1;
-    const auto& runs = dual ? placed.layout.pairs : placed.layout.devices;
+  VariantState& variant(std::size_t v, const ShardCost& any) {
+    VariantState& state = variants[v];
+    if (state.ready) return state;
+    const Variant& x = axes.variant[v];
+    const bool dual = x.schedule == Schedule::dualpipe && mesh.pp > 1;
+    state.placed = &layout(mesh.pp, x.virtual_stages);
+    state.runs = dual ? &state.placed->layout.pairs : &state.placed->layout.devices;
+    state.places = dual ? &state.placed->pairs : &state.placed->devices;
+    const std::size_t places = state.places->size();
+    state.passing.resize(places);
+    state.states.resize(axes.zero.size() * places);
+    for (std::size_t z = 0; z < axes.zero.size(); ++z) {
+      const Plan p = plan(z, 0, 0, v);  // parameters do not depend on micro-batch and recomputation
+      for (std::size_t k = 0; k < places; ++k)
+        state.states[z * places + k] = state_bytes(setting, (*state.runs)[(*state.places)[k].run], any.memory, p).sum();
+    }
+    state.ready = true;
+    return state;
+  }
+
+  // Activations and working set at every place, for one micro-batch and recomputation.
+  void fill_passing(VariantState& state, const Plan& p, const ShardCost& cost, std::int64_t n) {
+    for (std::size_t k = 0; k < state.places->size(); ++k) {
+      const Place& place = (*state.places)[k];
+      const PassingBytes passing = passing_bytes(setting, (*state.runs)[place.run], place.stage, cost.memory, p, n);
+      state.passing[k] = {passing.sum(), passing.activations + passing.working_set};
+    }
+  }
+
+  Peak peak(const VariantState& state, std::size_t z) const {
+    const std::size_t places = state.places->size();
     Peak most;
-    for (const Place& place : dual ? placed.pairs : placed.devices) {
-      const DeviceRun& d = runs[place.run];
-      const PassingBytes passing = passing_bytes(setting, d, place.stage, cost.memory, p, n);
-      const double allocated = state_bytes(setting, d, cost.memory, p).sum() + passing.sum();
-      if (allocated > most.allocated) most = {allocated, passing.activations + passing.working_set};
+    for (std::size_t k = 0; k < places; ++k) {
+      const double allocated = state.states[z * places + k] + state.passing[k].allocated;
+      if (allocated > most.allocated) most = {allocated, state.passing[k].passing};
     }
     return most;
   }
 
-  void cost_of(std::size_t z, std::size_t b, std::size_t r, std::size_t v, const ShardCost& shard_cost, StepParts& parts, bool& piped,
-               int& piped_zero, PlanCost& out);
+  // All ZeRO stages of one (micro-batch, recomputation, variant).
+  void cost_of(std::size_t b, std::size_t r, std::size_t v, const std::uint8_t* legal, PlanCost* out);
 };
 
-void BlockCost::Impl::cost_of(std::size_t z, std::size_t b, std::size_t r, std::size_t v, const ShardCost& c, StepParts& parts, bool& piped,
-                              int& piped_zero, PlanCost& out) {
-  const Plan p = plan(z, b, r, v);
+void BlockCost::Impl::cost_of(std::size_t b, std::size_t r, std::size_t v, const std::uint8_t* legal, PlanCost* out) {
   const std::int64_t n = micro_batches[b];
-  const Peak memory = peak(p, c, n);
-  out = {0, memory.allocated, reserved(memory, b), 0, 0, 0, 0};
-  if (!(out.memory_with_reserve_bytes <= capacity)) return;
-  const Placed& placed = layout(p.pp, p.virtual_stages);
-  const PartWork& work = p.schedule == Schedule::dualpipe ? c.overlapped : c.plain;
-  const MeshCost& mesh_cost = mesh_costs[b];
-  // ZeRO 0 and 1 share the pipeline; 2 and 3 add their traffic to the parts.
-  const int kind = std::max(1, p.zero);
-  if (!piped || piped_zero != kind) {
-    const double coupling = architecture.is_moe() ? stage_coupling(setting, shard(b), p.pp, c.moe) : 0;
-    parts = StepParts{};
-    compose_pipeline(setting, placed.layout, work, mesh_cost, p.pp, axes.variant[v], n, kind, coupling, parts);
-    piped = true;
-    piped_zero = kind;
+  const ShardCost* cost = nullptr;
+  VariantState* state = nullptr;
+  StepParts parts;
+  int piped = -1;  // ZeRO 0 and 1 share the pipeline; 2 and 3 add their traffic to the parts
+  for (std::size_t z = 0; z < axes.zero.size(); ++z) {
+    const std::size_t index = axes.index(z, b, r, v);
+    if (!legal[index]) continue;
+    if (!cost) {
+      cost = &entry(b, r);
+      state = &variant(v, *cost);
+      fill_passing(*state, plan(z, b, r, v), *cost, n);
+    }
+    const Peak memory = peak(*state, z);
+    PlanCost& result = out[index];
+    result = {0, memory.allocated, reserved(memory, b), 0, 0, 0, 0};
+    if (!(result.memory_with_reserve_bytes <= capacity)) continue;
+    const PartWork& work = axes.variant[v].schedule == Schedule::dualpipe ? cost->overlapped : cost->plain;
+    const int kind = std::max(1, axes.zero[z]);
+    if (piped != kind) {
+      const double coupling = architecture.is_moe() ? stage_coupling(setting, shard(b), mesh.pp, cost->moe) : 0;
+      parts = StepParts{};
+      compose_pipeline(setting, state->placed->layout, work, mesh_costs[b], mesh.pp, axes.variant[v], n, kind, coupling, parts);
+      piped = kind;
+    }
+    StepParts step = parts;
+    compose_step(setting, state->placed->layout, work, mesh_costs[b], mesh, axes.zero[z], step);
+    result.step_seconds = step.total();
+    result.compute_seconds = double(n) * step.slowest.compute + step.optimizer;
+    result.communication_seconds = double(n) * step.slowest.communication + step.data_parallel;
+    result.ramp_seconds = step.ramp;
+    result.host_seconds = double(n) * step.slowest.host + step.fixed + step.jitter;
   }
-  StepParts step = parts;
-  compose_step(setting, placed.layout, work, mesh_cost, p, p.zero, step);
-  out.step_seconds = step.total();
-  out.compute_seconds = double(n) * step.slowest.compute + step.optimizer;
-  out.communication_seconds = double(n) * step.slowest.communication + step.data_parallel;
-  out.ramp_seconds = step.ramp;
-  out.host_seconds = double(n) * step.slowest.host + step.fixed + step.jitter;
 }
 
 BlockCost::BlockCost(const Architecture& a, const Cluster& c, const InnerAxes& axes, std::int64_t batch, std::int64_t sequence, Precision precision,
@@ -248,6 +293,8 @@ void BlockCost::select(const Plan& mesh) {
     table.ready.assign(i.axes.micro_batch.size(), 0);
   }
   i.table = &table;
+  i.variants.resize(i.axes.variant.size());
+  for (VariantState& v : i.variants) v.ready = false;
   i.mesh_costs.resize(i.axes.micro_batch.size());
   i.micro_batches.resize(i.axes.micro_batch.size());
   for (std::size_t b = 0; b < i.axes.micro_batch.size(); ++b) {
@@ -270,7 +317,10 @@ double BlockCost::memory_floor(std::size_t z, const std::uint8_t* legal) const {
       for (std::size_t r : i.falling_memory) {
         if (found) break;
         if (!legal[x.index(z, b, r, v)] || i.micro_batches[b] == 0) continue;
-        floor = std::min(floor, i.reserved(i.peak(i.plan(z, b, r, v), i.entry(b, r), i.micro_batches[b]), b));
+        const ShardCost& cost = i.entry(b, r);
+        VariantState& state = i.variant(v, cost);
+        i.fill_passing(state, i.plan(z, b, r, v), cost, i.micro_batches[b]);
+        floor = std::min(floor, i.reserved(i.peak(state, z), b));
         found = true;
       }
   }
@@ -283,15 +333,7 @@ void BlockCost::cost(const std::uint8_t* legal, PlanCost* out) const {
   for (std::size_t b = 0; b < x.micro_batch.size(); ++b) {
     if (i.micro_batches[b] == 0) continue;
     for (std::size_t r = 0; r < x.recompute.size(); ++r)
-      for (std::size_t v = 0; v < x.variant.size(); ++v) {
-        StepParts parts;
-        bool piped = false;
-        int piped_zero = -1;
-        for (std::size_t z = 0; z < x.zero.size(); ++z) {
-          const std::size_t k = x.index(z, b, r, v);
-          if (legal[k]) i.cost_of(z, b, r, v, i.entry(b, r), parts, piped, piped_zero, out[k]);
-        }
-      }
+      for (std::size_t v = 0; v < x.variant.size(); ++v) i.cost_of(b, r, v, legal, out);
   }
 }
 

@@ -163,7 +163,11 @@ void compose_pipeline(const Setting& set, const Layout& layout, const PartWork& 
   const Stack& s = set.cluster->stack;
   const std::size_t runs = layout.parts.size();
   if (runs > kMaxRuns) throw RunError("the layer pattern gives more distinct pipeline parts than the cost model takes");
-  std::array<StageRun, kMaxRuns> stages;
+  // Usual models have a handful of runs: those live on the stack, long patterns on the heap.
+  constexpr std::size_t kUsual = 8;
+  std::array<StageRun, kUsual> usual;
+  std::vector<StageRun> many(runs > kUsual ? runs : 0);
+  StageRun* const stages = runs > kUsual ? many.data() : usual.data();
   const double hop = pp > 1 ? (variant.virtual_stages > 1 ? mesh.hop_interleaved : mesh.hop) : 0;
   // Reduction relative to the gather: gradients in fp32 or 16 bits.
   const double regather = zero == 3 ? 1 : 0;
@@ -204,7 +208,7 @@ void compose_pipeline(const Setting& set, const Layout& layout, const PartWork& 
     device[i].communication += hops[i] + shards[i];
   }
   out.makespan = pipeline_makespan(variant.schedule, pp, variant.virtual_stages, n,
-                                   std::span<const StageRun>(stages.data(), runs), 0.0);
+                                   std::span<const StageRun>(stages, runs), 0.0);
   // The slowest device. With one chunk per device parts are devices; else its chunks are summed.
   double slowest = -1;
   if (variant.virtual_stages == 1) {

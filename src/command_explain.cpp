@@ -7,6 +7,7 @@
 #include "command.hpp"
 #include "io/architecture_fields.hpp"
 #include "io/plan_text.hpp"
+#include "io/trust.hpp"
 #include "search/legality.hpp"
 #include "src/cluster_options.hpp"
 #include "src/cost_output.hpp"
@@ -102,7 +103,9 @@ int run_explain(const Session& session, const Options& o) {
   if (reason != Reason::none && reason != Reason::not_canonical)
     throw InputError(fmt::format("the plan {} is refused: {}", to_text(plan), to_string(reason)), std::string(explanation(reason)),
                      "change it; tessera plan lists the legal ones.");
-  const StepCost cost = evaluate(q.architecture, q.cluster, plan, q.sequence);
+  StepCost cost = evaluate(q.architecture, q.cluster, plan, q.sequence);
+  const Trust trust = trust_in(q.architecture, q.cluster, plan, q.sequence);
+  cost.expected_error = trust.expected_error;
   const ParameterCount count = count_parameters(q.architecture);
   const TokenFlops flops = token_flops(q.architecture, q.sequence, plan.recompute);
   const double tokens = double(plan.batch) * double(q.sequence);
@@ -119,6 +122,7 @@ int run_explain(const Session& session, const Options& o) {
     out["architecture"] = architecture_json(q.architecture);
     out["tokens_per_second_per_device"] = tokens / cost.step_seconds / double(plan.devices());
     out["binds"] = binding_part(cost);
+    out["outside_validation"] = trust.outside;
     out["changes"] = Json::array();
     for (const Change& c : changes)
       out["changes"].push_back({{"change", c.what}, {"plan", plan_json(c.plan)}, {"step_seconds", c.cost.step_seconds}, {"gain", 1 - c.cost.step_seconds / cost.step_seconds}});
@@ -132,6 +136,7 @@ int run_explain(const Session& session, const Options& o) {
   fmt::print("\n{:.1f} tokens/s/device; MFU over the dense bf16 peak: {:.2f} % (law: 6 N_active), {:.2f} % (model: with head, causal attention halved),\n"
              "{:.2f} % (full attention square)\nwhat binds: {}\n", tokens / cost.step_seconds / double(plan.devices()), 100 * mfu(flops.law), 100 * mfu(flops.model),
              100 * mfu(flops.model_full_attention), binding_part(cost));
+  for (const auto& sentence : trust.outside) fmt::print("outside what was validated: {}\n", sentence);
   const double ideal = flops.model * tokens / (q.cluster.peak(plan.precision) * double(plan.devices()));
   fmt::print("limit of the hardware: {:.4g} s if every model FLOP ran at the {} peak\n", ideal, to_string(plan.precision));
   if (changes.empty()) fmt::print("no single change of the plan makes it faster\n");

@@ -155,7 +155,7 @@ void add_export(CLI::App& app, Session& session) {
       "Examples:\n  tessera export results/paper/results.h5 --format megatron-lm -o arguments.txt\n"
       "  tessera export -a mixtral_8x7b -c p6-b200 --nodes 4 --batch 512 --seq 4096 --plan pp=2,ep=8 "
       "--format nemo\n"
-      "What a framework cannot express is an error that names it. docs/export.md has the tables.");
+      "What a framework cannot express is an error that names it. docs/commands.md has the options.");
   sub->callback([o, &session] { session.action = [o, &session] { return run(*o, session.json); }; });
 }
 

@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "io/architecture_fields.hpp"
+#include "io/trust.hpp"
 #include "search/shortfall.hpp"
 #include "src/cluster_options.hpp"
 #include "src/cost_output.hpp"
@@ -30,7 +31,9 @@ Json plan_row(const PlanQuestion& q, const Plan& p, const StepCost& cost) {
   row["memory_bytes"] = cost.memory_bytes;
   row["memory_with_reserve_bytes"] = cost.memory_with_reserve_bytes;
   row["tokens_per_second_per_device"] = double(p.batch) * double(q.sequence) / cost.step_seconds / double(p.devices());
-  row["expected_error"] = cost.expected_error;
+  const Trust trust = trust_in(q.architecture, q.cluster, p, q.sequence);
+  row["expected_error"] = trust.expected_error;
+  row["outside_validation"] = trust.outside;
   return row;
 }
 
@@ -78,8 +81,8 @@ int run_plan(const Session& session, const Options& o) {
   for (std::size_t i = 0; i < answer.best.size(); ++i) {
     const Plan p = space.plan(space.decode(answer.best[i].id));
     const StepCost cost = evaluate(q.architecture, q.cluster, p, q.sequence);
-    error = cost.expected_error;
     Json row = plan_row(q, p, cost);
+    error = std::max(error, row["expected_error"].get<double>());
     if (!session.json)
       fmt::print("{:>4} {:<44} {:>9.4g} {:>7.2f} {:>10.1f} {:>11.1f}\n", i + 1, short_plan(p).substr(0, 44), cost.step_seconds, 100 * row["mfu"].get<double>(),
                  row["tokens_per_second_per_device"].get<double>(), cost.memory_bytes / kGiB);
@@ -89,8 +92,9 @@ int run_plan(const Session& session, const Options& o) {
     std::cout << Json{{"architecture", architecture_json(q.architecture)}, {"evaluated", answer.counts.evaluations}, {"feasible", answer.counts.feasible},
                       {"refused", refused_of(answer.counts)}, {"expected_error", error}, {"plans", rows}}.dump(2) << "\n";
   } else {
-    fmt::print("\nMFU: 6 N_active (non-embedding) over the dense bf16 peak. Expect step times to be off by about {:.0f} % here.\n"
+    fmt::print("\nMFU: 6 N_active (non-embedding) over the dense bf16 peak. Expect step times to be off by up to about {:.0f} % here.\n"
                "Details of one: tessera explain ... --plan tp=..,pp=..\n", 100 * error);
+    for (const auto& sentence : rows.front()["outside_validation"]) fmt::print("outside what was validated: {}\n", sentence.get<std::string>());
   }
   return kDone;
 }

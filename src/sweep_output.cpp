@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "io/architecture_fields.hpp"
+#include "io/trust.hpp"
 #include "tessera/units.hpp"
 
 namespace tessera {
@@ -131,6 +132,9 @@ Json top_row_json(const Study& study, const TopRow& row) {
   out["tokens_per_active_parameter"] = row.tokens_per_active_parameter;
   out["model_flops"] = row.model_flops;
   out["loss"] = row.loss;
+  const Trust trust = trust_in(study.architectures[row.architecture], cluster, row.plan, study.sequence);
+  out["expected_error"] = trust.expected_error;
+  out["outside_validation"] = trust.outside;
   return out;
 }
 

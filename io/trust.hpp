@@ -1,0 +1,20 @@
+// How far to trust a predicted step time: the error to expect, and in what a configuration lies outside the validated runs.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tessera/architecture.hpp"
+#include "tessera/cluster.hpp"
+#include "tessera/plan.hpp"
+
+namespace tessera {
+
+struct Trust {
+  double expected_error = 0;         ///< mean relative error to expect of a step time
+  std::vector<std::string> outside;  ///< one sentence each; empty: inside what was validated
+};
+
+/// From the device's and stack's stated errors, wider for MoE models and outside the envelope (preset validation/envelope).
+Trust trust_in(const Architecture&, const Cluster&, const Plan&, std::int64_t sequence);
+
+}  // namespace tessera
