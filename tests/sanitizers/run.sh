@@ -19,13 +19,15 @@ esac
 
 # Debian's source of oneTBB, by a package index of its own so that the machine's sources stay as they are.
 build_tbb() {
-  local work=$1 codename
+  local work=$1 codename uri
   [ -f "$work/install/lib/cmake/TBB/TBBConfig.cmake" ] && return 0
   mkdir -p "$work"/{lists/partial,parts,source}
   codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  # shellcheck disable=SC2016 # apt-get expands its own fields
+  uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)
   cat >"$work/parts/source.sources" <<END
 Types: deb-src
-URIs: $(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)
+URIs: $uri
 Suites: $codename
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
