@@ -103,6 +103,12 @@ Precision precision_of(std::string text) {
   return Precision::bf16;
 }
 
+// A table of runs without its release: "NVIDIA DGX Cloud benchmarking v24.11.1" -> "NVIDIA DGX Cloud benchmarking".
+std::string publisher_of(const std::string& source) {
+  static const std::regex release("\\s+v?[0-9]+\\.[0-9].*$");
+  return std::regex_replace(source.substr(0, source.find_first_of(",(")), release, "");
+}
+
 bool same_word(const toml::table& set, const char* key, const char* word) {
   const auto text = set[key].value<std::string>();
   return text && *text == word;
@@ -335,7 +341,7 @@ MappedRun RunMapping::Impl::map_row(const CsvTable& t, std::size_t row) const {
   if (run.memory && run.memory_kind == MemoryKind::none) run.memory_kind = MemoryKind::allocated;
   if (!run.memory) run.memory_kind = MemoryKind::none;
   if (!run.seconds && !run.memory) throw SkipRow{"no step time, tokens/s or memory"};
-  run.publisher = run.source.substr(0, run.source.find_first_of(",:("));
+  run.publisher = publisher_of(run.source);
   run.plan_key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", run.model, run.architecture.layers, run.device, devices_count, int(p.precision),
                              p.tp, p.pp, p.cp, p.ep, p.etp, p.virtual_stages, p.micro_batch, p.batch, run.sequence, run.modules);
   return run;

@@ -2,7 +2,7 @@
 # Installs the Debian 12 packages that Tessera needs and that are missing; does nothing where all are present.
 # Usage: jobs/install-packages.sh [build] [test] [charts] [browser] [slurm] [--list]
 #   build    compiler, MPI, HDF5 and libraries (the default)
-#   test     what the tests need besides: Catch2, h5py, shellcheck
+#   test     what the tests need besides: Catch2, h5py, pandas, xarray, shellcheck
 #   charts   npm, which brings the report's chart library (jobs/install-chart-library.sh)
 #   browser  headless Chromium for the report's tests
 #   slurm    a local Slurm for the scheduler test
@@ -18,7 +18,7 @@ build_packages=(
 )
 test_packages=(
   catch2 libbenchmark-dev
-  python3 python3-h5py python3-numpy python3-pandas
+  python3 python3-h5py python3-numpy python3-pandas python3-xarray
   shellcheck bash-completion
 )
 charts_packages=(npm)

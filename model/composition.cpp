@@ -320,7 +320,7 @@ StateBytes state_bytes(const Setting& set, const DeviceRun& d, const PartMemory&
     const double largest = std::max(d.dense > 0 ? m.dense.parameters.total() : 0, d.moe > 0 ? m.moe.parameters.total() : 0);
     out.gradients += kHalf * m.embedding_parameters + kGathered * kHalf * largest;
   }
-  double states = p.optimizer == Optimizer::adam ? 12 : 8;  // fp32 master and one or two moments
+  double states = s.optimizer_bytes - (p.optimizer == Optimizer::adam ? 0 : kFp32);  // one moment less without Adam
   if (s.fp32_weights && p.zero >= 3) states -= kFp32;       // the weights are the master copy
   out.optimizer = s.cpu_optimizer ? 0 : states * halves * (p.zero >= 1 ? optimizer_shard : whole);
   if (s.wgrad_fusion) {

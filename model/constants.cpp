@@ -88,6 +88,7 @@ constexpr ConstantField<S> kStack[] = {
     {"expert_overlap_share", "1", &S::expert_overlap_share, "share of the expert exchange hidden where it is overlapped"},
     {"imbalance", "1", &S::imbalance, "busiest rank's tokens over the mean, minus 1"},
     {"loss_bytes_per_logit", "B", &S::loss_bytes_per_logit, "memory of the loss kernel per logit"},
+    {"optimizer_bytes", "B", &S::optimizer_bytes, "Adam states and master weights per parameter"},
     {"main_gradient_bytes", "B", &S::main_gradient_bytes, "accumulated gradient per parameter"},
     {"sharded_gradient_bytes", "B", &S::sharded_gradient_bytes, "the same under ZeRO >= 2"},
     {"deferred_weight_share", "1", &S::deferred_weight_share, "ZB-H1: share of linear inputs held for late weight gradients"},
@@ -122,6 +123,7 @@ constexpr FlagField<S> kFlags[] = {
     {"fp32_weights", &S::fp32_weights, "sharded fp32 weights without a 16-bit copy"},
     {"cpu_optimizer", &S::cpu_optimizer, "optimizer on the host"},
     {"rank_broadcast", &S::rank_broadcast, "updated weights are broadcast shard by shard"},
+    {"eight_bit_inputs", &S::eight_bit_inputs, "8-bit runs save the inputs of linears in 8 bits"},
     {"ends_gathered", &S::ends_gathered, "ZeRO 3: embedding, head and the head's gradient stay gathered"},
     {"zero_inside_node", &S::zero_inside_node, "optimizer sharded inside a node only"},
 };

@@ -33,13 +33,19 @@ void attention_parameters(const Architecture& a, double tp, double& sharded, dou
   if (a.qkv_bias) sharded += query_width(a) / tp + 2 * kv_share(a, tp);
 }
 
+// Bytes of a saved input of a linear.
+double input_bytes(const Setting& set) {
+  constexpr double kEighth = 1 + 1.0 / 32;  // 8 bits and a scale per 32 elements
+  return set.precision != Precision::bf16 && set.cluster->stack.eight_bit_inputs ? kEighth : kHalf;
+}
+
 double saved_attention(const Setting& set, const Shard& shard, unsigned modules, bool recompute_norms) {
   const Architecture& a = *set.architecture;
   const Stack& s = set.cluster->stack;
   const double m = local_tokens(set, shard), ms = split_tokens(set, shard), t = shard.tp, h = double(a.hidden);
   const bool mla = a.attention == AttentionKind::mla;
   double bytes = kHalf * h * ms;                                           // layer input
-  if (!(mla && recompute_norms)) bytes += kHalf * h * ms;                  // output of norm 1
+  if (!(mla && recompute_norms)) bytes += input_bytes(set) * h * ms;       // output of norm 1
   double out;
   if (mla) {
     bytes += (4.0 * a.q_lora + 4.0 * a.kv_lora + 2.0 * (a.kv_lora + a.qk_rope)) * ms;
@@ -61,16 +67,17 @@ double saved_ffn(const Setting& set, const Shard& shard, bool moe, unsigned modu
   const double m = local_tokens(set, shard), ms = split_tokens(set, shard), t = shard.tp, h = double(a.hidden);
   const double g = a.gated ? 2 : 1;
   if (!moe) {
-    double bytes = kHalf * h * ms;
-    if (!(modules & kDenseFfn)) bytes += kHalf * (g + 1) * a.dense_ffn * m / t;
+    double bytes = input_bytes(set) * h * ms;
+    if (!(modules & kDenseFfn)) bytes += (kHalf * g + input_bytes(set)) * a.dense_ffn * m / t;
     return bytes;
   }
   const double rows = shard.etp * m * a.top_k / t * (1 + set.cluster->stack.imbalance);
   const double fe = double(a.expert_ffn) / shard.etp;
-  double bytes = recompute_norms ? 0 : kHalf * h * ms;                     // output of norm 2
-  bytes += kRouterSaved * a.experts * ms + kRowSaved * rows + kHalf * h * rows + kHalf * g * fe * rows;
-  if (!(modules & kExpertActivation)) bytes += kHalf * fe * rows;
-  if (!(modules & kSharedExperts)) bytes += kHalf * (g + 1) * a.shared_ffn * m / t;
+  const double in = input_bytes(set);
+  double bytes = recompute_norms ? 0 : kHalf * h * ms;                     // output of norm 2, also the router's input
+  bytes += kRouterSaved * a.experts * ms + kRowSaved * rows + in * h * rows + kHalf * g * fe * rows;
+  if (!(modules & kExpertActivation)) bytes += in * fe * rows;
+  if (!(modules & kSharedExperts)) bytes += (kHalf * g + in) * a.shared_ffn * m / t;
   return bytes;
 }
 

@@ -84,6 +84,7 @@ struct Stack {
   bool cpu_optimizer = false;      ///< optimizer states and update on the host
   bool rank_broadcast = false;     ///< ZeRO-1 broadcasts shard by shard
   bool zero_inside_node = false;   ///< optimizer sharded inside a node only
+  bool eight_bit_inputs = false;   ///< 8-bit runs save the inputs of linears in 8 bits
   bool ends_gathered = false;      ///< ZeRO 3: embedding, head and the head's gradient stay gathered
   // Constants (the table of keys with unit and meaning is constant_fields() in model/constants.hpp).
   double attention_ampere = 1, attention_hopper = 1, attention_blackwell = 1;  ///< x device kernel, forward
@@ -109,6 +110,7 @@ struct Stack {
   double imbalance = 0;           ///< busiest rank's tokens over the mean, minus 1
   // Memory (memory-and-space.md section A).
   double loss_bytes_per_logit = 2;
+  double optimizer_bytes = 12;         ///< [B] of Adam states and master weights per parameter
   double main_gradient_bytes = 4;      ///< [B] of a parameter's accumulated gradient
   double sharded_gradient_bytes = 4;   ///< [B] the same under ZeRO >= 2 (6 where a 16-bit shard is held too)
   double deferred_weight_share = 0.5;  ///< ZB-H1: share of a layer's linear inputs held for late weight gradients
