@@ -74,12 +74,14 @@ job_state() { scontrol show job "$1" 2>/dev/null | sed -nE 's/.*JobState=([A-Z_]
 
 # wait_for_job ID SECONDS: prints the last state; fails when it does not end.
 wait_for_job() {
-  local i state=""
+  local i pending=0 state=""
   for ((i = 0; i < $2 * 2; ++i)); do
     state=$(job_state "$1")
     case "$state" in COMPLETED | FAILED | CANCELLED | TIMEOUT | NODE_FAIL | OUT_OF_MEMORY) echo "$state"; return 0 ;; esac
-    # A requeued job waits for its credential to expire; in a test it need not.
-    [ "$state" = PENDING ] && scontrol update JobId="$1" StartTime=now 2>/dev/null
+    # A requeued job waits two minutes. Its old credential has expired after 10 s (cred_expire); a node refuses to
+    # start it again before that, which makes it a failed job.
+    if [ "$state" = PENDING ]; then pending=$((pending + 1)); else pending=0; fi
+    [ "$pending" -eq 26 ] && scontrol update JobId="$1" StartTime=now 2>/dev/null
     sleep 0.5
   done
   echo "${state:-unknown} after $2 s"
