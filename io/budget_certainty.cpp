@@ -1,10 +1,9 @@
 // How sure the choice of a budget is: all candidates under the same members of the law and the same draws.
-#include <oneapi/tbb/blocked_range.h>
-#include <oneapi/tbb/parallel_for.h>
-
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "io/budget_draws.hpp"
 #include "io/budget_table_parts.hpp"
 #include "io/report_parts.hpp"
 
@@ -43,16 +42,6 @@ Uncertainty make_uncertainty(const BudgetTable& table, double time_error) {
   return u;
 }
 
-Losses draw(const Uncertainty& u, const std::vector<Candidate>& candidates) {
-  constexpr std::size_t kMembersPerTask = 32;  // a task prepares all candidates once
-  Losses losses = make_losses(u, candidates);
-  const std::size_t members = std::max<std::size_t>(1, u.members.size());
-  // Ranges of members are disjoint and every number comes by counter: the same losses for any split.
-  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, members, kMembersPerTask),
-                    [&](const auto& r) { simulate(u, candidates, r.begin(), r.end(), losses); });
-  return losses;
-}
-
 /// Loss gap [nats] to the best beyond which a candidate cannot win.
 double win_margin(const BudgetTable& table, Uncertainty u, const Candidate& best) {
   u.time.individual =
@@ -63,17 +52,22 @@ double win_margin(const BudgetTable& table, Uncertainty u, const Candidate& best
 
 /// How many of the ranked candidates can still win: those within the margin of the best predicted loss.
 std::size_t contenders(const BudgetTable& table, const Uncertainty& u,
-                       const std::vector<BudgetCandidate>& ranked, const std::vector<Candidate>& candidates) {
-  const double margin = win_margin(table, u, candidates.front());
+                       const std::vector<BudgetCandidate>& ranked, const Candidate& best) {
+  const double margin = win_margin(table, u, best);
   std::size_t count = 1;
   while (count < ranked.size() && ranked[count].loss <= ranked.front().loss + margin) ++count;
   return count;
 }
 
-OtherChoice summary(const Decision& d, const std::vector<BudgetCandidate>& ranked) {
-  const BudgetCandidate& c = ranked[d.choice];
+OtherChoice summary(const Decision& d, const BudgetCandidate& c) {
   const CandidateVerdict& v = d.verdicts[d.choice];
   return {c.architecture, c.tokens, c.loss, v.best, v.regret, d.near_ties, d.ninety_set.size()};
+}
+
+std::vector<std::size_t> first(std::size_t count) {
+  std::vector<std::size_t> out(count);
+  std::iota(out.begin(), out.end(), std::size_t{0});
+  return out;
 }
 
 double spread(const Losses& losses, std::size_t candidate) {
@@ -86,25 +80,38 @@ double spread(const Losses& losses, std::size_t candidate) {
 
 /// The choice if true MFU varied less between candidates than predicted.
 OtherChoice compressed_choice(const BudgetTable& table, const Uncertainty& u,
-                              const std::vector<BudgetCandidate>& ranked) {
-  Uncertainty c = u;
-  c.time.slope = table.settings.compressed_slope;
-  c.time.slope_sd = table.settings.compressed_slope_sd;
-  c.time.anchor = ranked.front().mfu;
-  const auto candidates = law_candidates(table, ranked);
+                              const std::vector<BudgetCandidate>& ranked, SharedDraws& draws) {
+  const Assumption compressed{.sources = {},
+                              .slope = table.settings.compressed_slope,
+                              .slope_sd = table.settings.compressed_slope_sd,
+                              .anchor = ranked.front().mfu};
   // Candidates of low MFU gain by it, so the margin is laid around the losses with the compressed MFU.
-  Uncertainty expected = only(u, {.law = false, .time = false, .form = false});
-  expected.time.slope = c.time.slope;
-  expected.time.anchor = c.time.anchor;
-  Losses losses = make_losses(expected, candidates);
-  simulate(expected, candidates, 0, 1, losses);
-  const double least = *std::min_element(losses.values.begin(), losses.values.end());
-  const double margin = win_margin(table, c, candidates.front());
-  std::vector<Candidate> close;
-  std::vector<BudgetCandidate> close_ranked;
+  const std::vector<double> losses = draws.expected_losses(compressed);
+  Uncertainty sloped = u;
+  sloped.time.slope_sd = compressed.slope_sd;
+  const double least = *std::min_element(losses.begin(), losses.end());
+  const double margin = win_margin(table, sloped, draws.candidates().front());
+  std::vector<std::size_t> close;
   for (std::size_t i = 0; i < ranked.size(); ++i)
-    if (losses.values[i] <= least + margin) close.push_back(candidates[i]), close_ranked.push_back(ranked[i]);
-  return summary(decide(draw(c, close)), close_ranked);
+    if (losses[i] <= least + margin) close.push_back(i);
+  const Decision d = decide_together(draws.losses(compressed, close), false);
+  return summary(d, ranked[close[d.choice]]);
+}
+
+/// The choice without the upper bound on tokens. `uncapped` ranks the candidates of `answer` without it.
+OtherChoice uncapped_choice(const BudgetTable& table, const Uncertainty& u, const BudgetAnswer& answer,
+                            const BudgetAnswer& uncapped, SharedDraws& draws) {
+  std::vector<std::size_t> index(table.architectures.size());  // architecture -> place in `answer`
+  for (std::size_t i = 0; i < answer.candidates.size(); ++i) index[answer.candidates[i].architecture] = i;
+  Uncertainty free = u;
+  free.bounds.high.reset();
+  const auto& ranked = uncapped.candidates;
+  const Candidate& best = draws.candidates()[index[ranked.front().architecture]];
+  std::vector<std::size_t> close;
+  for (std::size_t i = 0, count = contenders(table, free, ranked, best); i < count; ++i)
+    close.push_back(index[ranked[i].architecture]);
+  const Decision d = decide_together(draws.losses({.sources = {}, .capped = false}, close), false);
+  return summary(d, ranked[d.choice]);
 }
 
 void widen(Span& span, double value, bool first) {
@@ -132,30 +139,26 @@ void add_tied_ranges(const BudgetTable& table, BudgetAnswer& answer) {
 
 void add_certainty(const BudgetTable& table, const BudgetAnswer* uncapped, BudgetAnswer& answer) {
   const Uncertainty u = make_uncertainty(table, answer.time_error);
-  auto candidates = law_candidates(table, answer.candidates);
-  answer.considered = contenders(table, u, answer.candidates, candidates);
-  candidates.resize(answer.considered);
-  const Losses losses = draw(u, candidates);
+  SharedDraws draws(u, law_candidates(table, answer.candidates));
+  answer.considered = contenders(table, u, answer.candidates, draws.candidates().front());
+  const auto close = first(answer.considered);
+  const Losses& losses = draws.losses({}, close);
   answer.draws = losses.draws;
-  answer.decision = decide(losses);
+  answer.decision = decide_together(losses, true);
   answer.has_certainty = true;
   const std::size_t choice = answer.decision.choice;
   answer.loss_sd = spread(losses, choice);
-  answer.regret_in_hours = regret_in_hours(u, candidates[choice], answer.decision.verdicts[choice].regret);
+  answer.regret_in_hours =
+      regret_in_hours(u, draws.candidates()[choice], answer.decision.verdicts[choice].regret);
   const auto alone = [&](Sources sources) {
-    return summary(decide(draw(only(u, sources), candidates)), answer.candidates);
+    const Decision d = decide_together(draws.losses({.sources = sources}, close), false);
+    return summary(d, answer.candidates[d.choice]);
   };
   answer.law_only = alone({true, false, false});
   answer.time_only = alone({false, true, false});
   answer.form_only = alone({false, false, true});
-  answer.compressed = compressed_choice(table, u, answer.candidates);
-  if (uncapped != nullptr) {
-    Uncertainty free = u;
-    free.bounds.high.reset();
-    auto others = law_candidates(table, uncapped->candidates);
-    others.resize(contenders(table, free, uncapped->candidates, others));
-    answer.without_cap = summary(decide(draw(free, others)), uncapped->candidates);
-  }
+  answer.compressed = compressed_choice(table, u, answer.candidates, draws);
+  if (uncapped != nullptr) answer.without_cap = uncapped_choice(table, u, answer, *uncapped, draws);
   add_tied_ranges(table, answer);
 }
 
