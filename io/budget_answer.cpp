@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "io/budget_reader.hpp"
 #include "io/budget_table_parts.hpp"
 #include "io/toml_reader.hpp"
 #include "tessera/error.hpp"
@@ -149,12 +150,41 @@ void add_extrapolation(const BudgetTable& table, BudgetAnswer& answer) {
   answer.total_multiple = total > 0 ? point.total / total : 0;
   answer.tokens_multiple = tokens > 0 ? point.tokens / tokens : 0;
   answer.warnings = outside_range(table.law, point);
+  const auto add = [&](const std::vector<std::string>& notes) {
+    answer.warnings.insert(answer.warnings.end(), notes.begin(), notes.end());
+  };
+  const auto& ranges = table.law.ranges;
+  const bool ratio_known = std::any_of(ranges.begin(), ranges.end(), [](const LawRange& r) {
+    return r.axis == LawAxis::tokens_per_active;  // then the law itself says where it ends
+  });
+  for (const auto& note : overtraining_notes(read_overtraining_flags(), c.tokens, point.active))
+    if (!ratio_known || note.rfind("warning", 0) == 0) answer.warnings.push_back(note);
+  if (table.value.repetition)
+    add(repetition_notes(*table.value.repetition, c.tokens, table.value.unique_tokens));
+  const double batch = static_cast<double>(c.plan.batch) * static_cast<double>(table.sequence);
+  const auto& penalty = table.value.critical_batch;
+  const auto notes = batch_notes(penalty ? *penalty : read_critical_batch("moe"), c.tokens, batch);
+  if (penalty)
+    add(notes);
+  else if (!notes.empty())
+    answer.warnings.push_back(fmt::format("note: the batch penalty is off; {}", fmt::join(notes, "; ")));
+}
+
+/// Whole nodes between two sizes; a size that was swept keeps its own devices, which may leave some of a node
+/// idle.
+std::int64_t devices_at(const BudgetTable& table, const budgets::Place& place, std::int64_t nodes) {
+  const TableCluster& low = table.clusters[place.low];
+  return place.low != place.high ? nodes * low.node_devices : low.devices;
 }
 
 }  // namespace
 
+std::int64_t device_count(const BudgetTable& table, const std::string& cluster, std::int64_t nodes) {
+  return devices_at(table, budgets::find_place(table, cluster, nodes), nodes);
+}
+
 BudgetAnswer answer_budget(const BudgetTable& table, const std::string& cluster, std::int64_t nodes,
-                           double days, bool certainty) {
+                           double days, bool certainty, const CertaintySource& known) {
   if (!std::isfinite(days) || days <= 0)
     throw InputError(fmt::format("{} days", days), "a window is a positive number of days",
                      "give for example 20.");
@@ -165,9 +195,7 @@ BudgetAnswer answer_budget(const BudgetTable& table, const std::string& cluster,
   answer.device = low.device;
   answer.nodes = nodes;
   answer.interpolated = place.low != place.high;
-  // Whole nodes between two sizes; a size that was swept keeps its own devices, which may leave some of a
-  // node idle.
-  answer.devices = answer.interpolated ? nodes * low.node_devices : low.devices;
+  answer.devices = devices_at(table, place, nodes);
   answer.days = days;
   answer.device_hours = static_cast<double>(answer.devices) * days * kSecondsPerDay / 3600.0;
   answer.time_error = std::max(low.time_error, high.time_error);
@@ -178,7 +206,9 @@ BudgetAnswer answer_budget(const BudgetTable& table, const std::string& cluster,
   BudgetAnswer uncapped = answer;
   budgets::rank_candidates(table, plans, table.bounds, answer);
   if (answer.candidates.empty()) return answer;
-  if (certainty) {
+  if (certainty && known && known(answer)) {
+    answer.has_certainty = answer.stored = true;
+  } else if (certainty) {
     if (table.bounds.high) budgets::rank_candidates(table, plans, {table.bounds.low, std::nullopt}, uncapped);
     budgets::add_certainty(table, table.bounds.high ? &uncapped : nullptr, answer);
   }

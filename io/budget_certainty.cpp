@@ -119,7 +119,8 @@ void widen(Span& span, double value, bool first) {
   span.high = first ? value : std::max(span.high, value);
 }
 
-/// What the near ties share, axis by axis.
+}  // namespace
+
 void add_tied_ranges(const BudgetTable& table, BudgetAnswer& answer) {
   bool first = true;
   for (std::size_t i = 0; i < answer.considered; ++i) {
@@ -134,8 +135,6 @@ void add_tied_ranges(const BudgetTable& table, BudgetAnswer& answer) {
     first = false;
   }
 }
-
-}  // namespace
 
 void add_certainty(const BudgetTable& table, const BudgetAnswer* uncapped, BudgetAnswer& answer) {
   const Uncertainty u = make_uncertainty(table, answer.time_error);

@@ -227,7 +227,7 @@ void pair_with_choice(const Losses& losses, bool pairs, Decision& out) {
 }
 
 /// Mean of each candidate, P(best), and the mean of the least loss of every draw.
-void count_wins(const Losses& losses, Decision& out, std::vector<std::size_t>& wins) {
+void count_wins(const Losses& losses, Decision& out) {
   const std::size_t draws = losses.draws;
   const auto share = static_cast<double>(draws);
   in_parallel(losses.candidates, [&](std::size_t i) {
@@ -245,6 +245,7 @@ void count_wins(const Losses& losses, Decision& out, std::vector<std::size_t>& w
         if (row[d] < least[d]) least[d] = row[d], best[d] = i;
     }
   });
+  std::vector<std::size_t> wins(losses.candidates, 0);
   for (const std::size_t i : best) ++wins[i];
   out.least_mean = std::accumulate(least.begin(), least.end(), 0.0) / share;
   for (std::size_t i = 0; i < losses.candidates; ++i)
@@ -253,11 +254,27 @@ void count_wins(const Losses& losses, Decision& out, std::vector<std::size_t>& w
 
 }  // namespace
 
+std::vector<std::size_t> ninety_set(const std::vector<CandidateVerdict>& verdicts, std::size_t draws) {
+  const auto wins = [&](std::size_t i) {
+    return static_cast<std::size_t>(std::llround(verdicts[i].best * static_cast<double>(draws)));
+  };
+  std::vector<std::size_t> order(verdicts.size()), out;
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return wins(a) > wins(b); });
+  std::size_t covered = 0;
+  for (const std::size_t i : order) {
+    if (10 * covered >= 9 * draws) break;
+    out.push_back(i);
+    covered += wins(i);
+  }
+  return out;
+}
+
 Decision decide_together(const Losses& losses, bool pairs) {
   Decision out;
   out.verdicts.resize(losses.candidates);
-  std::vector<std::size_t> wins(losses.candidates, 0);
-  count_wins(losses, out, wins);
+  count_wins(losses, out);
   for (std::size_t i = 0; i < losses.candidates; ++i) {
     auto& verdict = out.verdicts[i];
     verdict.regret = std::max(0.0, verdict.mean - out.least_mean);
@@ -265,16 +282,7 @@ Decision decide_together(const Losses& losses, bool pairs) {
     if (verdict.mean < out.verdicts[out.choice].mean) out.choice = i;
   }
   out.optimism = std::max(0.0, out.optimism - out.least_mean);
-  std::vector<std::size_t> order(losses.candidates);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return wins[a] > wins[b]; });
-  std::size_t covered = 0;
-  for (const std::size_t i : order) {
-    if (10 * covered >= 9 * losses.draws) break;
-    out.ninety_set.push_back(i);
-    covered += wins[i];
-  }
+  out.ninety_set = ninety_set(out.verdicts, losses.draws);
   pair_with_choice(losses, pairs, out);
   return out;
 }

@@ -63,4 +63,7 @@ class SharedDraws {
 /// decide(), in parallel. Without `pairs` the paired quantiles are left at 0; `tied` is exact all the same.
 Decision decide_together(const Losses&, bool pairs);
 
+/// Decision::ninety_set of verdicts over a number of draws.
+std::vector<std::size_t> ninety_set(const std::vector<CandidateVerdict>&, std::size_t draws);
+
 }  // namespace tessera::budgets

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "io/budget_table_parts.hpp"
 #include "io/preset_reader.hpp"
 #include "io/toml_reader.hpp"
 #include "io/used_presets.hpp"
@@ -97,12 +98,7 @@ BudgetTable make_budget_table(const Results& results, const Study& study, const 
   if (t.candidates.empty())
     throw InputError("no plan of these results fits in memory", "there is nothing to choose from",
                      "sweep with more nodes or smaller architectures.");
-  std::stable_sort(t.candidates.begin(), t.candidates.end(),
-                   [](const TableCandidate& a, const TableCandidate& b) {
-                     return a.cluster != b.cluster             ? a.cluster < b.cluster
-                            : a.architecture != b.architecture ? a.architecture < b.architecture
-                                                               : a.plan.batch < b.plan.batch;
-                   });
+  std::stable_sort(t.candidates.begin(), t.candidates.end(), budgets::before);
   return t;
 }
 

@@ -7,17 +7,19 @@
 //   const ResultsReader reader("results.h5");
 //   BudgetTable table = make_budget_table(reader.results(), study, {});   // study: restore_study(...)
 //   BudgetAnswer a = answer_budget(table, "", 32, 20);
-//   write: table_to_json(table).dump();  read: read_budget_table("table.json")
+//   write: table_to_json(table).dump() or write_budget_hdf5();  read: BudgetFile
 //
 // The choice is the architecture of least expected regret over the law's ensemble and the step-time error
 // (tessera/uncertainty.hpp); the same table gives the same answer on any number of threads.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "io/budget_price.hpp"
 #include "io/results_reader.hpp"
 #include "tessera/study.hpp"
 #include "tessera/uncertainty.hpp"
@@ -120,6 +122,7 @@ struct BudgetAnswer {
 
   // The certainty; has_certainty is false where it was not asked for or nothing can be trained.
   bool has_certainty = false;
+  bool stored = false;         ///< read from the table's file, not drawn for this answer
   std::size_t considered = 0;  ///< candidates drawn: the first so many; the rest are too far behind to win
   std::size_t draws = 0;
   Decision decision;                       ///< over the considered ones
@@ -141,15 +144,30 @@ std::vector<std::string> cluster_names(const BudgetTable&);
 /// Node counts of a cluster, ascending.
 std::vector<std::int64_t> node_counts(const BudgetTable&, const std::string& cluster);
 
+/// Devices of a number of nodes. Throws InputError as answer_budget() does.
+std::int64_t device_count(const BudgetTable&, const std::string& cluster, std::int64_t nodes);
+
+/// Fills the certainty of an answer whose candidates are ranked, from what is known already; false: it is
+/// not.
+using CertaintySource = std::function<bool(BudgetAnswer&)>;
 /// The answer to one budget. `cluster` may be empty where the table has one. Throws InputError: unknown or
 /// missing cluster, nodes outside those swept, days not positive or not finite.
 BudgetAnswer answer_budget(const BudgetTable&, const std::string& cluster, std::int64_t nodes, double days,
-                           bool certainty = true);
+                           bool certainty = true, const CertaintySource& known = {});
+
+/// The best candidate of a class of architectures.
+struct BudgetClass {
+  double low = 0, high = 0;   ///< split factor (both), or edges of a band of S
+  std::size_t candidate = 0;  ///< of lowest predicted loss
+  double probability = 0;     ///< sum of P(best) over the class
+};
+/// Classes with a candidate, ascending.
+std::vector<BudgetClass> best_by_split(const BudgetTable&, const BudgetAnswer&);
+std::vector<BudgetClass> best_by_sparsity(const BudgetTable&, const BudgetAnswer&);
 
 /// The table as JSON, without rows; every number keeps all its bits.
 nlohmann::ordered_json table_to_json(const BudgetTable&);
-/// Throws InputError: missing file, no JSON, no table of tessera, another format, damaged.
-BudgetTable read_budget_table(const std::string& path);
+/// Throws InputError: no JSON, no table of tessera, another format, damaged. Files: BudgetFile.
 BudgetTable table_from_json(const std::string& text, const std::string& name);
 
 }  // namespace tessera

@@ -1,19 +1,20 @@
-// The table file: JSON, everything an answer needs, every number with all its bits.
+// The table as JSON: everything an answer needs, every number with all its bits.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "io/architecture_fields.hpp"
-#include "io/budget_table.hpp"
+#include "io/budget_table_parts.hpp"
 #include "io/law_reader.hpp"
 #include "io/plan_text.hpp"
-#include "io/text_file.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Parsed = nlohmann::json;  // sorted keys: an architecture has half a hundred, and each is looked up
 
 constexpr const char* kFormat = "tessera budget table 1";
 
@@ -63,20 +64,20 @@ Json members_json(const T& value, const Member<T> (&members)[N]) {
   return out;
 }
 
-double finite(const Json& json) {
+double finite(const Parsed& json) {
   const double value = json.get<double>();  // throws for null, which is how JSON holds NaN
   if (!std::isfinite(value)) throw std::invalid_argument("a number that is not finite");
   return value;
 }
 
-double positive(const Json& json) {
+double positive(const Parsed& json) {
   const double value = finite(json);
   if (!(value > 0)) throw std::invalid_argument(fmt::format("{} where a positive number belongs", value));
   return value;
 }
 
 template <class T, std::size_t N>
-T members_from(const Json& json, const Member<T> (&members)[N]) {
+T members_from(const Parsed& json, const Member<T> (&members)[N]) {
   T out;
   for (const auto& [key, member] : kTexts<T>) out.*member = json.at(key).template get<std::string>();
   for (const auto& [key, member] : members) out.*member = finite(json.at(key));
@@ -93,7 +94,7 @@ Json value_json(const TokenValue& v) {
   return out;
 }
 
-TokenValue value_from(const Json& json) {
+TokenValue value_from(const Parsed& json) {
   TokenValue v;
   if (!json.at("critical_batch").is_null())
     v.critical_batch = members_from(json.at("critical_batch"), kCriticalBatch);
@@ -107,7 +108,7 @@ TokenValue value_from(const Json& json) {
 // ---------------------------------------------------------------------------------------------------
 
 Json bound_json(const std::optional<double>& bound) { return bound ? Json(*bound) : Json(nullptr); }
-std::optional<double> bound_from(const Json& json) {
+std::optional<double> bound_from(const Parsed& json) {
   return json.is_null() ? std::nullopt : std::optional<double>(positive(json));
 }
 
@@ -119,13 +120,13 @@ Json settings_json(const CertaintySettings& s) {
           {"sparsity_bands", s.sparsity_bands}};
 }
 
-std::vector<double> finite_list(const Json& json) {
+std::vector<double> finite_list(const Parsed& json) {
   std::vector<double> out;
   for (const auto& item : json) out.push_back(finite(item));
   return out;
 }
 
-CertaintySettings settings_from(const Json& json) {
+CertaintySettings settings_from(const Parsed& json) {
   return {finite(json.at("common_time_error")), finite(json.at("paired_law_sd")),
           finite(json.at("compressed_slope")), finite(json.at("compressed_slope_sd")),
           finite_list(json.at("sparsity_bands"))};
@@ -134,11 +135,11 @@ CertaintySettings settings_from(const Json& json) {
 // --- architectures, clusters, candidates
 // ------------------------------------------------------------------------
 
-Architecture architecture_from(const Json& json, const std::string& where) {
+Architecture architecture_from(const Parsed& json, const std::string& where) {
   Architecture a;
   a.name = json.at("name").get<std::string>();
   for (const auto& field : architecture_fields()) {
-    const Json& value = json.at(field.key == "rung" ? "q" : std::string(field.key));
+    const Parsed& value = json.at(field.key == "rung" ? "q" : std::string(field.key));
     set_field(a, field, value.is_string() ? value.get<std::string>() : value.dump(), where);
   }
   check(a);
@@ -153,12 +154,10 @@ Json candidates_json(const std::vector<TableCandidate>& candidates) {
   return out;
 }
 
-TableCandidate candidate_from(const Json& row, const BudgetTable& table) {
+TableCandidate candidate_from(const Parsed& row) {
   TableCandidate c;
   c.cluster = row.at(0).get<std::uint32_t>();
   c.architecture = row.at(1).get<std::uint32_t>();
-  if (c.cluster >= table.clusters.size() || c.architecture >= table.architectures.size())
-    throw std::invalid_argument("a candidate of a cluster or architecture that is not in the table");
   c.id = row.at(2).get<std::uint64_t>();
   c.plan = read_plan_text(row.at(3).get<std::string>(), Plan{}).plan;
   c.step_seconds = positive(row.at(4));
@@ -168,48 +167,26 @@ TableCandidate candidate_from(const Json& row, const BudgetTable& table) {
   return c;
 }
 
-void read_parts(const Json& json, const std::string& name, BudgetTable& t) {
-  t.title = json.at("title").get<std::string>();
-  t.hash = json.at("hash").get<std::string>();
-  t.version = json.at("version").get<std::string>();
-  t.sequence = json.at("sequence").get<std::int64_t>();
-  if (t.sequence <= 0) throw std::invalid_argument("a sequence that is not positive");
-  t.days = finite_list(json.at("days"));
-  t.law = read_law_text(json.at("law").get<std::string>(), name + " (law)");
-  t.law.name = json.at("law_name").get<std::string>();
-  t.bounds = {bound_from(json.at("tokens_per_active_parameter").at(0)),
-              bound_from(json.at("tokens_per_active_parameter").at(1))};
-  t.value = value_from(json.at("token_value"));
-  const Json& draws = json.at("draws");
-  t.draws = {draws.at("members").get<std::int64_t>(), draws.at("replicates").get<std::int64_t>(),
-             draws.at("seed").get<std::int64_t>()};
-  if (t.draws.members <= 0 || t.draws.replicates <= 0)
-    throw std::invalid_argument("draws that are not positive");
-  t.settings = settings_from(json.at("certainty"));
-  for (const Json& c : json.at("clusters")) {
+void read_parts(const Parsed& json, const std::string& name, BudgetTable& t) {
+  budgets::read_settings(json, name, t);
+  for (const Parsed& c : json.at("clusters"))
     t.clusters.push_back({c.at("name").get<std::string>(), c.at("device").get<std::string>(),
                           c.at("nodes").get<std::int64_t>(), c.at("devices").get<std::int64_t>(),
                           c.at("node_devices").get<std::int64_t>(), positive(c.at("peak_bf16")),
                           finite(c.at("time_error"))});
-    const TableCluster& last = t.clusters.back();
-    if (last.nodes <= 0 || last.devices <= 0 || last.node_devices <= 0)
-      throw std::invalid_argument("a cluster without devices");
-  }
-  for (const Json& a : json.at("architectures")) {
+  for (const Parsed& a : json.at("architectures")) {
     t.architectures.push_back(architecture_from(a, name));
     t.counts.push_back(count_parameters(t.architectures.back()));
   }
-  for (const Json& row : json.at("candidates")) t.candidates.push_back(candidate_from(row, t));
-}
-
-[[noreturn]] void not_a_table(const std::string& name, const std::string& why) {
-  throw InputError(name + " is no table of tessera", why,
-                   "make one with: tessera table RESULTS -o TABLE.json");
+  for (const Parsed& row : json.at("candidates")) t.candidates.push_back(candidate_from(row));
+  budgets::check_parts(t);
 }
 
 }  // namespace
 
-Json table_to_json(const BudgetTable& t) {
+namespace budgets {
+
+Json settings_to_json(const BudgetTable& t) {
   Json out{{"format", kFormat}, {"title", t.title}, {"hash", t.hash}, {"version", t.version}};
   out["units"] = {{"days", "d"},           {"sequence", "tokens"},        {"tokens", "tokens"},
                   {"loss", "nats/token"},  {"regret_nats", "nats/token"}, {"mfu", "fraction"},
@@ -223,6 +200,52 @@ Json table_to_json(const BudgetTable& t) {
   out["token_value"] = value_json(t.value);
   out["draws"] = {{"members", t.draws.members}, {"replicates", t.draws.replicates}, {"seed", t.draws.seed}};
   out["certainty"] = settings_json(t.settings);
+  return out;
+}
+
+void read_settings(const Parsed& json, const std::string& name, BudgetTable& t) {
+  t.title = json.at("title").get<std::string>();
+  t.hash = json.at("hash").get<std::string>();
+  t.version = json.at("version").get<std::string>();
+  t.sequence = json.at("sequence").get<std::int64_t>();
+  if (t.sequence <= 0) throw std::invalid_argument("a sequence that is not positive");
+  t.days = finite_list(json.at("days"));
+  t.law = read_law_text(json.at("law").get<std::string>(), name + " (law)");
+  t.law.name = json.at("law_name").get<std::string>();
+  t.bounds = {bound_from(json.at("tokens_per_active_parameter").at(0)),
+              bound_from(json.at("tokens_per_active_parameter").at(1))};
+  t.value = value_from(json.at("token_value"));
+  const Parsed& draws = json.at("draws");
+  t.draws = {draws.at("members").get<std::int64_t>(), draws.at("replicates").get<std::int64_t>(),
+             draws.at("seed").get<std::int64_t>()};
+  if (t.draws.members <= 0 || t.draws.replicates <= 0)
+    throw std::invalid_argument("draws that are not positive");
+  t.settings = settings_from(json.at("certainty"));
+}
+
+void check_parts(const BudgetTable& t) {
+  for (const TableCluster& c : t.clusters)
+    if (c.nodes <= 0 || c.devices <= 0 || c.node_devices <= 0 || !(c.peak > 0))
+      throw std::invalid_argument("a cluster without devices");
+  for (const TableCandidate& c : t.candidates) {
+    if (c.cluster >= t.clusters.size() || c.architecture >= t.architectures.size())
+      throw std::invalid_argument("a candidate of a cluster or architecture that is not in the table");
+    if (!(c.step_seconds > 0) || !(c.mfu > 0) || !(c.goodput > 0))
+      throw std::invalid_argument("a candidate without step time, MFU or goodput");
+  }
+  if (t.candidates.empty()) throw std::invalid_argument("it has no candidates");
+  if (!std::is_sorted(t.candidates.begin(), t.candidates.end(), before))
+    throw std::invalid_argument("candidates that are not sorted by cluster, architecture and batch");
+}
+
+void not_a_table(const std::string& name, const std::string& why) {
+  throw InputError(name + " is no table of tessera", why, "make one with: tessera table RESULTS -o TABLE.h5");
+}
+
+}  // namespace budgets
+
+Json table_to_json(const BudgetTable& t) {
+  Json out = budgets::settings_to_json(t);
   out["clusters"] = Json::array();
   for (const auto& c : t.clusters)
     out["clusters"].push_back({{"name", c.name},
@@ -241,27 +264,26 @@ Json table_to_json(const BudgetTable& t) {
 }
 
 BudgetTable table_from_json(const std::string& text, const std::string& name) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) not_a_table(name, "it is not JSON");
+  // The rows are what a table says, not what it is made from: they are skipped.
+  const auto keep = [](int depth, Parsed::parse_event_t event, Parsed& key) {
+    return event != Parsed::parse_event_t::key || depth != 1 || key != "rows";
+  };
+  const Parsed json = Parsed::parse(text, keep, false);
+  if (json.is_discarded()) budgets::not_a_table(name, "it is not JSON");
   if (!json.is_object() || !json.contains("format") || !json["format"].is_string())
-    not_a_table(name, "it has no key `format`");
+    budgets::not_a_table(name, "it has no key `format`");
   if (json["format"].get<std::string>() != kFormat)
-    not_a_table(name, fmt::format("its format is '{}', this program reads '{}'",
-                                  json["format"].get<std::string>(), kFormat));
+    budgets::not_a_table(name, fmt::format("its format is '{}', this program reads '{}'",
+                                           json["format"].get<std::string>(), kFormat));
   BudgetTable table;
   try {
     read_parts(json, name, table);
   } catch (const InputError& error) {
     throw InputError(name, error);
   } catch (const std::exception& error) {  // of the JSON library, or a value out of range
-    not_a_table(name, fmt::format("damaged: {}", error.what()));
+    budgets::not_a_table(name, fmt::format("damaged: {}", error.what()));
   }
-  if (table.candidates.empty()) not_a_table(name, "it has no candidates");
   return table;
-}
-
-BudgetTable read_budget_table(const std::string& path) {
-  return table_from_json(read_text_file(path, "a table written by tessera table -o"), path);
 }
 
 }  // namespace tessera

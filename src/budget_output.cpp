@@ -19,8 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kJoulesPerKwh = 3.6e6;
-
 std::string name_of(const BudgetTable& t, std::uint32_t architecture) {
   return reporting::short_name(t.architectures[architecture]);
 }
@@ -50,50 +48,27 @@ Json candidate_json(const BudgetTable& t, const BudgetAnswer& a, std::size_t i) 
   return out;
 }
 
-/// Best candidate of each class, classes ascending; the class' P(best) is the sum over its members.
-template <class Key>
-Json classes_json(const BudgetTable& t, const BudgetAnswer& a, const Key& key) {
-  std::map<double, std::pair<std::size_t, double>> best;  // class -> candidate of lowest loss, P of the class
-  for (std::size_t i = 0; i < a.candidates.size(); ++i) {
-    const auto at =
-        best.try_emplace(key(a.candidates[i]), i, 0.0).first;  // ascending loss: the first is the best
-    if (a.has_certainty && i < a.considered) at->second.second += a.decision.verdicts[i].best;
-  }
-  Json out = Json::array();
-  for (const auto& [value, entry] : best) {
-    Json row = candidate_json(t, a, entry.first);
-    row["class"] = value;
-    row["class_probability_best"] = a.has_certainty ? Json(entry.second) : Json(nullptr);
-    out.push_back(std::move(row));
-  }
-  return out;
-}
-
-double split_of(const BudgetTable& t, const BudgetCandidate& c) {
-  return t.architectures[c.architecture].split;
-}
-
-/// Lower edge of the band of S; below the first edge: the first.
-double band_of(const BudgetTable& t, const BudgetCandidate& c) {
-  const auto& edges = t.settings.sparsity_bands;
-  const auto above = std::upper_bound(edges.begin(), edges.end(), t.counts[c.architecture].sparsity());
-  return above == edges.begin() ? edges.front() : *std::prev(above);
+Json class_json(const BudgetTable& t, const BudgetAnswer& a, const BudgetClass& c) {
+  Json row = candidate_json(t, a, c.candidate);
+  row["class_probability_best"] = a.has_certainty ? Json(c.probability) : Json(nullptr);
+  return row;
 }
 
 Json by_split_json(const BudgetTable& t, const BudgetAnswer& a) {
-  Json rows = classes_json(t, a, [&](const BudgetCandidate& c) { return split_of(t, c); });
-  for (Json& row : rows) row["split"] = row["class"], row.erase("class");
+  Json rows = Json::array();
+  for (const BudgetClass& c : best_by_split(t, a)) {
+    rows.push_back(class_json(t, a, c));
+    rows.back()["split"] = c.low;
+  }
   return rows;
 }
 
 Json by_sparsity_json(const BudgetTable& t, const BudgetAnswer& a) {
-  Json rows = classes_json(t, a, [&](const BudgetCandidate& c) { return band_of(t, c); });
-  const auto& edges = t.settings.sparsity_bands;
-  for (Json& row : rows) {
-    const auto above = std::upper_bound(edges.begin(), edges.end(), row["class"].get<double>());
-    row["sparsity_low"] = row["class"];
-    row["sparsity_high"] = above == edges.end() ? edges.back() : *above;
-    row.erase("class");
+  Json rows = Json::array();
+  for (const BudgetClass& c : best_by_sparsity(t, a)) {
+    rows.push_back(class_json(t, a, c));
+    rows.back()["sparsity_low"] = c.low;
+    rows.back()["sparsity_high"] = c.high;
   }
   return rows;
 }
@@ -153,21 +128,6 @@ void add_certainty_json(const BudgetTable& t, const BudgetAnswer& a, Json& row) 
   row["optimism_nats"] = a.decision.optimism;
 }
 
-std::string cost_text(const BudgetAnswer& a, const DeviceHour& hour) {
-  std::string out = fmt::format("{:.6g} device-hours", a.device_hours);
-  if (hour.usd) out += fmt::format(", {:.4g} million USD", a.device_hours * *hour.usd / 1e6);
-  if (hour.joules) out += fmt::format(", {:.4g} MWh", a.device_hours * *hour.joules / kJoulesPerKwh / 1e3);
-  return out;
-}
-
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
-std::string details_of_other(const BudgetTable& t, const char* what, const OtherChoice& o) {
-  return fmt::format("  {:<26} {:<16} {:>7.4f} {:>7} {:>8.4f} {:>6} {:>6}\n", what,
-                     name_of(t, o.architecture), o.loss, percent(o.probability), o.regret, o.near_ties,
-                     o.ninety);
-}
-
 std::vector<std::string> items(const std::string& list, const std::string& option) {
   std::vector<std::string> out;
   std::stringstream parts(list);
@@ -179,13 +139,6 @@ std::vector<std::string> items(const std::string& list, const std::string& optio
 }
 
 }  // namespace
-
-void check(const DeviceHour& hour) {
-  for (const auto& [option, value] : {std::pair{"--price", hour.usd}, {"--joules", hour.joules}})
-    if (value && (!std::isfinite(*value) || *value <= 0))
-      throw InputError(fmt::format("{} {}", option, *value), "a device-hour costs a finite, positive amount",
-                       "correct it.");
-}
 
 Json budget_row_json(const BudgetTable& t, const BudgetAnswer& a, const DeviceHour& hour) {
   Json row{{"cluster", a.cluster}, {"device", a.device}, {"nodes", a.nodes},
@@ -214,133 +167,6 @@ Json budget_row_json(const BudgetTable& t, const BudgetAnswer& a, const DeviceHo
   return row;
 }
 
-std::string budget_csv(const BudgetTable& t, const std::vector<BudgetAnswer>& answers,
-                       const DeviceHour& hour) {
-  std::string out =
-      "cluster,nodes,devices,days,device_hours,usd,joules,interpolated,name,non_embedding_total,non_"
-      "embedding_active,"
-      "sparsity,split,plan,step_seconds,mfu,goodput,tokens,tokens_cut,loss_nats,loss_sd_nats,probability_"
-      "best,near_ties,"
-      "ninety_set,regret_nats,nominal_best,nominal_best_loss_nats,without_cap,without_cap_loss_nats,"
-      "without_cap_probability_best,total_over_largest_run,tokens_over_largest_run\n";
-  const auto money = [](const std::optional<double>& each, double hours) {
-    return each ? fmt::format("{}", hours * *each) : std::string();
-  };
-  for (const auto& a : answers) {
-    out += fmt::format("{},{},{},{},{},{},{},{}", csv_field(a.cluster), a.nodes, a.devices, a.days,
-                       a.device_hours, money(hour.usd, a.device_hours), money(hour.joules, a.device_hours),
-                       a.interpolated);
-    if (a.candidates.empty()) {
-      out += std::string(24, ',') + "\n";
-      continue;
-    }
-    const BudgetCandidate &c = a.candidates[a.choice()], &nominal = a.candidates.front();
-    const ParameterCount& n = t.counts[c.architecture];
-    out +=
-        fmt::format(",{},{},{},{},{},{},{},{},{},{},{},{}", csv_field(name_of(t, c.architecture)),
-                    n.non_embedding_total, n.non_embedding_active, n.sparsity(), split_of(t, c),
-                    csv_field(short_plan(c.plan)), c.step_seconds, c.mfu, c.goodput, c.tokens, c.cut, c.loss);
-    const CandidateVerdict& v = a.decision.verdicts[a.decision.choice];
-    out += fmt::format(",{},{},{},{},{},{},{}", a.loss_sd, v.best, a.decision.near_ties,
-                       a.decision.ninety_set.size(), v.regret, csv_field(name_of(t, nominal.architecture)),
-                       nominal.loss);
-    if (a.without_cap)
-      out += fmt::format(",{},{},{}", csv_field(name_of(t, a.without_cap->architecture)), a.without_cap->loss,
-                         a.without_cap->probability);
-    else
-      out += ",,,";
-    out += fmt::format(",{},{}\n", a.total_multiple, a.tokens_multiple);
-  }
-  return out;
-}
-
-std::string budget_text(const BudgetTable& t, const std::vector<BudgetAnswer>& answers,
-                        const DeviceHour& hour) {
-  std::string out = t.title.empty() ? "" : t.title + "\n";
-  out += fmt::format("{:>5} {:>6} {:>8} {:<15} {:>6} {:>6} {:>5} {:>6} {:>5} {:>5} {:>7} {}\n", "nodes",
-                     "days", hour.usd ? "cost" : "budget", "choice", "D", "loss", "sd", "P best", "ties",
-                     "90 %", "regret", "lowest loss");
-  out += fmt::format("{:>5} {:>6} {:>8} {:<15} {:>6} {:>6} {:>5} {:>6} {:>5} {:>5} {:>7}\n", "", "",
-                     hour.usd ? "1e6 USD" : "1e3 h", "", "1e12", "nats", "nats", "%", "", "set", "nats");
-  bool between = false;
-  std::string cluster;
-  for (const auto& a : answers) {
-    if (cluster_names(t).size() > 1 && a.cluster != cluster) out += (cluster = a.cluster) + "\n";
-    const double budget = hour.usd ? a.device_hours * *hour.usd / 1e6 : a.device_hours / 1e3;
-    out += fmt::format("{:>4}{} {:>6g} {:>8.4g} ", a.nodes, a.interpolated ? '*' : ' ', a.days, budget);
-    between = between || a.interpolated;
-    if (a.candidates.empty()) {
-      out += fmt::format("nothing to train: {} do not fit, {} see too few tokens\n", a.nothing_fits,
-                         a.too_few_tokens);
-      continue;
-    }
-    const BudgetCandidate& c = a.candidates[a.choice()];
-    out += fmt::format("{:<15.15} {:>6.3f} {:>6.4f} ", name_of(t, c.architecture), c.tokens / 1e12, c.loss);
-    const CandidateVerdict& v = a.decision.verdicts[a.decision.choice];
-    out += fmt::format("{:>5.3f} {:>6.1f} {:>5} {:>5} {:>7.4f} {:.15}\n", a.loss_sd, 100 * v.best,
-                       a.decision.near_ties, a.decision.ninety_set.size(), v.regret,
-                       name_of(t, a.candidates.front().architecture));
-  }
-  out += fmt::format(
-      "choice: least expected regret over {} members x {} draws of law {}; ties and 90 % set count it\n",
-      t.draws.members, t.draws.replicates, t.law.name);
-  if (between)
-    out +=
-        "*: between swept node counts: MFU and goodput interpolated in log(nodes), plans of the nearer "
-        "size\n";
-  return out;
-}
-
-std::string budget_details(const BudgetTable& t, const BudgetAnswer& a, const DeviceHour& hour) {
-  std::string out = fmt::format("{}, {} nodes ({} x {}), {:g} days: {}\n", a.cluster, a.nodes, a.devices,
-                                a.device, a.days, cost_text(a, hour));
-  if (a.interpolated)
-    out += fmt::format(
-        "between {} and {} swept nodes: MFU and goodput interpolated in log(nodes), plans of {} nodes\n",
-        a.low_nodes, a.high_nodes, a.plan_nodes);
-  out += fmt::format("{} architectures; of {} nothing fits, {} see too few tokens, {} have no loss\n",
-                     a.candidates.size(), a.nothing_fits, a.too_few_tokens, a.outside_law);
-  if (a.candidates.empty()) return out + "nothing to train\n";
-  const BudgetCandidate& c = a.candidates[a.choice()];
-  const ParameterCount& n = t.counts[c.architecture];
-  out += fmt::format("\n{}: {:.2f} B parameters, {:.2f} B active, S {:.4f}\n", name_of(t, c.architecture),
-                     static_cast<double>(n.non_embedding_total) / 1e9,
-                     static_cast<double>(n.non_embedding_active) / 1e9, n.sparsity());
-  out += fmt::format("  plan {} batch {} sequences, step {:.4g} s, MFU {}, goodput {}\n", short_plan(c.plan),
-                     c.plan.batch, c.step_seconds, percent(c.mfu), percent(c.goodput));
-  out += fmt::format("  {:.4f}e12 tokens{}, predicted loss {:.4f} nats/token\n", c.tokens / 1e12,
-                     c.cut ? " (cut to the bound on tokens per active parameter)" : "", c.loss);
-  if (a.has_certainty) {
-    const CandidateVerdict& v = a.decision.verdicts[a.decision.choice];
-    out += fmt::format("  loss sd {:.4f} nats; expected regret {:.4f} nats, worth {} of the device-hours\n\n",
-                       a.loss_sd, v.regret, percent(a.regret_in_hours));
-    out += fmt::format("  {:<26} {:<16} {:>7} {:>7} {:>8} {:>6} {:>6}\n", "uncertainty", "choice", "loss",
-                       "P best", "regret", "ties", "90 %");
-    out +=
-        fmt::format("  {:<26} {:<16} {:>7} {:>7} {:>8} {:>6} {:>6}\n", "", "", "nats", "", "nats", "", "set");
-    out += details_of_other(t, "all",
-                            {c.architecture, c.tokens, c.loss, v.best, v.regret, a.decision.near_ties,
-                             a.decision.ninety_set.size()});
-    if (a.without_cap) out += details_of_other(t, "all, without token cap", *a.without_cap);
-    out += details_of_other(t, "law alone", a.law_only);
-    out +=
-        details_of_other(t, fmt::format("step time alone ({})", percent(a.time_error)).c_str(), a.time_only);
-    out += details_of_other(t, "form of the law alone", a.form_only);
-    out += details_of_other(t, fmt::format("all, MFU spread ^{:g}", t.settings.compressed_slope).c_str(),
-                            a.compressed);
-    out += fmt::format(
-        "  the ties have N_act {:.1f} to {:.1f} B, N_tot {:.0f} to {:.0f} B, S {:.3f} to {:.3f}, G {:g} to "
-        "{:g}\n",
-        a.tied_active.low / 1e9, a.tied_active.high / 1e9, a.tied_total.low / 1e9, a.tied_total.high / 1e9,
-        a.tied_sparsity.low, a.tied_sparsity.high, a.tied_split.low, a.tied_split.high);
-  }
-  const auto& nominal = a.candidates.front();
-  out += fmt::format("  lowest predicted loss: {} at {:.4f} nats/token\n", name_of(t, nominal.architecture),
-                     nominal.loss);
-  for (const auto& warning : a.warnings) out += "warning: " + warning + "\n";
-  return out;
-}
-
 std::vector<std::int64_t> parse_nodes(const std::string& list) {
   std::vector<std::int64_t> out;
   for (const auto& item : items(list, "--nodes")) {
@@ -353,14 +179,14 @@ std::vector<std::int64_t> parse_nodes(const std::string& list) {
   return out;
 }
 
-std::vector<double> parse_days(const std::string& list) {
+std::vector<double> parse_amounts(const std::string& list, const std::string& option) {
   std::vector<double> out;
-  for (const auto& item : items(list, "--days")) {
-    const double days = parse_real(item, "--days");
-    if (days <= 0)
-      throw InputError(fmt::format("--days {:g}", days), "a window is longer than nothing",
-                       "give positive numbers of days.");
-    if (std::find(out.begin(), out.end(), days) == out.end()) out.push_back(days);
+  for (const auto& item : items(list, option)) {
+    const double amount = parse_real(item, option);
+    if (amount <= 0)
+      throw InputError(fmt::format("{} {:g}", option, amount), "a budget is more than nothing",
+                       "give positive numbers.");
+    if (std::find(out.begin(), out.end(), amount) == out.end()) out.push_back(amount);
   }
   return out;
 }

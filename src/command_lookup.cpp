@@ -1,12 +1,15 @@
 // tessera lookup: any budget from a table, without its results file.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
-#include "io/budget_table.hpp"
+#include "io/budget_file.hpp"
+#include "src/budget_options.hpp"
 #include "src/budget_output.hpp"
+#include "tessera/error.hpp"
 
 namespace tessera {
 namespace {
@@ -14,41 +17,48 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string table, nodes, days, cluster;
+  std::string table, nodes, cluster;
   bool fast = false;
-  DeviceHour hour;
+  BudgetOptions budgets;
 };
 
+/// How the certainty of the answers came about.
+std::string certainty_text(const BudgetTable& table, bool fast, bool recomputed) {
+  if (fast) return "predicted losses alone; leave out --fast for the certainty";
+  return fmt::format("certainty {}: {} members x {} draws, seed {}",
+                     recomputed ? "computed again for this budget" : "as stored with the table",
+                     table.draws.members, table.draws.replicates, table.draws.seed);
+}
+
 int run(const Options& o, bool json) {
-  check(o.hour);
+  const Budgets budgets = parse_budgets(o.budgets);
+  if (budgets.amounts.empty())
+    throw InputError("no budget", "lookup answers a window", "give --days, --device-hours, --usd or --mwh.");
   const auto nodes = parse_nodes(o.nodes);
-  const auto days = parse_days(o.days);
-  const BudgetTable table = read_budget_table(o.table);
-  Json rows = Json::array();
-  bool any = false;
-  std::string text;
+  const BudgetFile file(o.table);
+  const BudgetTable& table = file.table();
+  std::vector<BudgetAnswer> answers;
   for (const std::int64_t n : nodes)
-    for (const double d : days) {
-      const BudgetAnswer answer = answer_budget(table, o.cluster, n, d, !o.fast);
-      if (json)
-        rows.push_back(budget_row_json(table, answer, o.hour));
-      else
-        text += (text.empty() ? "" : "\n") + budget_details(table, answer, o.hour);
-      any = any || !answer.candidates.empty();
-    }
-  if (json)
+    for (const double days : budgets.days(table, o.cluster, n))
+      answers.push_back(file.answer(o.cluster, n, days, !o.fast));
+  const auto any = [&](auto test) { return std::any_of(answers.begin(), answers.end(), test); };
+  const bool recomputed = any([](const BudgetAnswer& a) { return a.has_certainty && !a.stored; });
+  if (json) {
+    Json rows = Json::array();
+    for (const auto& a : answers)
+      rows.push_back(budget_row_json(table, a, device_hour(budgets.hours, a.cluster, a.device)));
     fmt::print("{}\n", Json{{"title", table.title},
                             {"law", table.law.name},
-                            {"certainty_recomputed", !o.fast},
-                            {"rows", rows}}
+                            {"certainty_recomputed", recomputed},
+                            {"certainty_stored", any([](const BudgetAnswer& a) { return a.stored; })},
+                            {"rows", rows},
+                            {"notes", price_notes(answers, budgets.hours)}}
                            .dump(2));
-  else
-    fmt::print("{}\n{}\n", text,
-               o.fast
-                   ? "predicted losses alone; leave out --fast for the certainty"
-                   : fmt::format("certainty computed again for this budget: {} members x {} draws, seed {}",
-                                 table.draws.members, table.draws.replicates, table.draws.seed));
-  return any ? kDone : kNothingFeasible;
+  } else {
+    for (const auto& a : answers) fmt::print("{}\n", budget_details(table, a, budgets.hours));
+    fmt::print("{}\n", certainty_text(table, o.fast, recomputed));
+  }
+  return any([](const BudgetAnswer& a) { return !a.candidates.empty(); }) ? kDone : kNothingFeasible;
 }
 
 }  // namespace
@@ -57,18 +67,17 @@ void add_lookup(CLI::App& app, Session& session) {
   auto o = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand(
       "lookup", "Any budget from a table: exact in days, interpolated between node counts");
-  sub->add_option("TABLE", o->table, "Table written by tessera table -o")->required();
+  sub->add_option("TABLE", o->table, "Table written by tessera table -o, HDF5 or JSON")->required();
   sub->add_option("--nodes", o->nodes, "Numbers of nodes, comma-separated, within those of the table")
       ->required();
-  sub->add_option("--days", o->days, "Windows in days, comma-separated")->required();
+  add_budget_options(*sub, o->budgets, "");
   sub->add_option("--cluster", o->cluster, "Which cluster, where the table has several");
   sub->add_flag("--fast", o->fast,
                 "Predicted losses alone, in milliseconds: the choice is then the lowest of them");
-  sub->add_option("--price", o->hour.usd, "USD per device-hour: adds the cost");
-  sub->add_option("--joules", o->hour.joules, "Joules per device-hour: adds the energy");
   sub->add_flag("--json", session.json,
-                "One JSON object on stdout: title law certainty_recomputed rows[], as of tessera table");
-  sub->footer("Example:\n  tessera lookup budgets.json --nodes 48 --days 25");
+                "One JSON object on stdout: title law certainty_recomputed certainty_stored rows[] notes[], "
+                "rows as of tessera table");
+  sub->footer("Example:\n  tessera lookup budgets.h5 --nodes 48 --days 25");
   sub->callback([o, &session] { session.action = [o, &session] { return run(*o, session.json); }; });
 }
 

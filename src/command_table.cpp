@@ -6,9 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
-#include "io/budget_table.hpp"
+#include "io/budget_file.hpp"
 #include "io/file_system.hpp"
 #include "io/study_reader.hpp"
+#include "src/budget_options.hpp"
 #include "src/budget_output.hpp"
 #include "tessera/error.hpp"
 
@@ -18,24 +19,27 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string results, nodes, days, cluster, csv, out;
+  std::string results, nodes, cluster, csv;
+  std::vector<std::string> out;
   DrawSettings draws;
-  DeviceHour hour;
+  BudgetOptions budgets;
 };
 
-/// Every budget asked for: clusters x nodes x days.
-std::vector<BudgetAnswer> answers_of(const BudgetTable& table, const Options& o) {
-  const auto days = o.days.empty() ? table.days : parse_days(o.days);
+/// Every budget asked for: clusters x nodes x windows.
+std::vector<BudgetAnswer> answers_of(const BudgetTable& table, const Options& o, const Budgets& budgets) {
   const auto asked = o.nodes.empty() ? std::vector<std::int64_t>{} : parse_nodes(o.nodes);
   const auto clusters = o.cluster.empty() ? cluster_names(table) : std::vector<std::string>{o.cluster};
   std::vector<BudgetAnswer> answers;
   for (const auto& cluster : clusters)
     for (const std::int64_t nodes : asked.empty() ? node_counts(table, cluster) : asked)
-      for (const double d : days) answers.push_back(answer_budget(table, cluster, nodes, d));
+      for (const double days : budgets.days(table, cluster, nodes))
+        answers.push_back(answer_budget(table, cluster, nodes, days));
   // A cluster that is not in the table has no node counts: let the answer's own check say what is there.
-  if (answers.empty()) answer_budget(table, o.cluster, 1, days.front());
+  if (answers.empty()) answer_budget(table, o.cluster, 1, 1);
   return answers;
 }
+
+bool is_hdf5_name(const std::string& path) { return path.ends_with(".h5") || path.ends_with(".hdf5"); }
 
 /// Before anything is computed.
 void check_folder(const std::string& option, const std::string& path) {
@@ -45,36 +49,49 @@ void check_folder(const std::string& option, const std::string& path) {
                      "make it first, or choose another file.");
 }
 
+void write_table(const std::string& path, const BudgetTable& table, const std::vector<BudgetAnswer>& answers,
+                 const DeviceHours& hours, const Json& rows) {
+  if (is_hdf5_name(path)) return write_budget_hdf5(path, table, answers, hours);
+  Json file = table_to_json(table);
+  file["rows"] = rows;
+  replace_file(path, file.dump() + "\n");
+}
+
 int run(const Options& o, bool json) {
-  check(o.hour);
+  const Budgets budgets = parse_budgets(o.budgets);
   check_folder("--csv", o.csv);
-  check_folder("-o", o.out);
-  for (const char* other : {".h5", ".hdf5"})
-    if (o.out.ends_with(other))
-      throw InputError("-o " + o.out, "the table is a JSON file", "give a name that ends with .json.");
+  for (const auto& path : o.out) {
+    check_folder("-o", path);
+    if (path.ends_with(".csv"))
+      throw InputError("-o " + path, "a CSV file cannot hold the whole table",
+                       "write the rows with --csv " + path + ".");
+    if (std::filesystem::is_directory(path))
+      throw InputError("-o " + path, "it is a folder", "name a file: NAME.h5 or NAME.json.");
+  }
   const ResultsReader reader(o.results);
   const Study study = restore_study(reader.results().source, o.results + " (/study/input)");
   check_answering_presets(reader.results(), study);
   const BudgetTable table = make_budget_table(reader.results(), study, o.draws);
-  const auto answers = answers_of(table, o);
+  const auto answers = answers_of(table, o, budgets);
   Json rows = Json::array();
   bool any = false;
   for (const auto& a : answers) {
-    rows.push_back(budget_row_json(table, a, o.hour));
+    rows.push_back(budget_row_json(table, a, device_hour(budgets.hours, a.cluster, a.device)));
     any = any || !a.candidates.empty();
   }
-  if (!o.csv.empty()) replace_file(o.csv, budget_csv(table, answers, o.hour));
-  if (!o.out.empty()) {
-    Json file = table_to_json(table);
-    file["rows"] = rows;
-    replace_file(o.out, file.dump() + "\n");
+  if (!o.csv.empty()) replace_file(o.csv, budget_csv(table, answers, budgets.hours));
+  for (const auto& path : o.out) write_table(path, table, answers, budgets.hours, rows);
+  if (json) {
+    Json out{{"title", table.title}, {"law", table.law.name}, {"rows", rows}};
+    out["comparison"] = comparison_json(table, answers, budgets.hours);
+    out["notes"] = price_notes(answers, budgets.hours);
+    fmt::print("{}\n", out.dump(2));
+  } else if (answers.size() == 1) {
+    fmt::print("{}", budget_details(table, answers.front(), budgets.hours));
+  } else {
+    fmt::print("{}{}", budget_text(table, answers, budgets.hours),
+               comparison_text(table, answers, budgets.hours));
   }
-  if (json)
-    fmt::print("{}\n", Json{{"title", table.title}, {"law", table.law.name}, {"rows", rows}}.dump(2));
-  else if (answers.size() == 1)
-    fmt::print("{}", budget_details(table, answers.front(), o.hour));
-  else
-    fmt::print("{}", budget_text(table, answers, o.hour));
   return any ? kDone : kNothingFeasible;
 }
 
@@ -88,22 +105,23 @@ void add_table(CLI::App& app, Session& session) {
   sub->add_option(
       "--nodes", o->nodes,
       "Numbers of nodes, comma-separated (default: those swept); between them MFU is interpolated");
-  sub->add_option("--days", o->days, "Windows in days, comma-separated (default: those of the study)");
+  add_budget_options(*sub, o->budgets, " (default: those of the study)");
   sub->add_option("--cluster", o->cluster, "One of several clusters of the study, by name (default: all)");
   sub->add_option("--members", o->draws.members, "Members of the law's ensemble")->capture_default_str();
   sub->add_option("--draws", o->draws.replicates, "Draws of the step-time error per member")
       ->capture_default_str();
   sub->add_option("--seed", o->draws.seed, "Seed of the draws")->capture_default_str();
-  sub->add_option("--price", o->hour.usd, "USD per device-hour: adds the cost of each budget");
-  sub->add_option("--joules", o->hour.joules, "Joules per device-hour: adds the energy of each budget");
   sub->add_option("--csv", o->csv, "Write the rows to this CSV file");
-  sub->add_option("-o,--out", o->out,
-                  "Write the table, with every candidate, to this JSON file for tessera lookup");
-  sub->add_flag("--json", session.json, "One JSON object on stdout: title law rows[]");
+  sub->add_option(
+         "-o,--out", o->out,
+         "Write the table, with every candidate, for tessera lookup: HDF5 to NAME.h5, JSON to any other "
+         "name; may be given twice")
+      ->allow_extra_args(false);
+  sub->add_flag("--json", session.json, "One JSON object on stdout: title law rows[] comparison[] notes[]");
   sub->footer(
       "Exit code 3 where no budget can train anything.\n"
       "Example:\n  tessera table results/budgets/results.h5 --nodes 16,32 --days 10,20,30 --csv budgets.csv "
-      "-o budgets.json");
+      "-o budgets.h5");
   sub->callback([o, &session] { session.action = [o, &session] { return run(*o, session.json); }; });
 }
 
