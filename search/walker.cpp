@@ -129,7 +129,7 @@ void Walker::block(std::uint64_t id, const BlockMask& mask) {
 }
 
 bool Walker::memory_refuses(std::uint64_t id, const BlockMask& mask, std::size_t z) {
-  const double floor = cost_->memory_floor(z, mask.legal.data());
+  const double floor = cost_->memory_floor(z, mask.legal.data(), cap_);
   if (floor <= cap_) return false;
   const std::uint32_t begin = mask.begin_of_zero[z], end = mask.begin_of_zero[z + 1];
   refuse(Reason::memory_bound, end - begin, id + mask.index[begin]);

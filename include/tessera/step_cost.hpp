@@ -104,8 +104,9 @@ class BlockCost {
   /// Chooses the block. micro_batch, zero, recompute, schedule of `mesh` are ignored.
   void select(const Plan& mesh);
   /// Least memory (with reserve) of the inner digits with this ZeRO index and the legal mask; exact, one
-  /// evaluation (memory-and-space.md B.6). Infinity where nothing is legal.
-  double memory_floor(std::size_t zero_index, const std::uint8_t* legal) const;
+  /// evaluation (memory-and-space.md B.6). Infinity where nothing is legal. A floor of at most `enough` bytes may be any
+  /// number from the true one to `enough`: what fits need not be known better.
+  double memory_floor(std::size_t zero_index, const std::uint8_t* legal, double enough) const;
   /// Fills out[i] for every i with legal[i] != 0; other entries are untouched. Where the plan does not fit the
   /// step time is 0 and only memory is set.
   void cost(const std::uint8_t* legal, PlanCost* out) const;
