@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <unordered_map>
 #include <vector>
@@ -61,7 +62,23 @@ struct Place {
 struct Placed {
   Layout layout;
   std::vector<Place> devices, pairs;
+  // Layers of the model, and of the parts before a device in the mean over the devices: for bounds.
+  double dense = 0, moe = 0, dense_before = 0, moe_before = 0, embedding_before = 0;
 };
+
+void add_means(Placed& p, int pp) {
+  int part = 0;
+  for (const PartRun& run : p.layout.parts) {
+    p.dense += run.count * run.dense;
+    p.moe += run.count * run.moe;
+    // Part j < pp lies before the devices j+1 .. pp-1.
+    double share = 0;
+    for (int k = 0; k < run.count && part < pp; ++k, ++part) share += double(pp - 1 - part) / pp;
+    p.dense_before += share * run.dense;
+    p.moe_before += share * run.moe;
+    if (run.first) p.embedding_before += share;
+  }
+}
 
 std::vector<Place> places_of(const std::vector<DeviceRun>& runs) {
   std::vector<Place> out;
@@ -182,6 +199,7 @@ struct BlockCost::Impl {
     p.layout = make_layout(architecture, cluster.stack, pp, v);
     p.devices = places_of(p.layout.devices);
     p.pairs = places_of(p.layout.pairs);
+    add_means(p, pp);
     return layouts.emplace(key, std::move(p)).first->second;
   }
 
@@ -243,6 +261,44 @@ struct BlockCost::Impl {
       if (allocated > most) most = allocated, passing = bytes.activations + bytes.working_set;
     }
     return reserve_bytes(cluster, mesh, most, passing, local_tokens(b));
+  }
+
+  bool any_mode(const std::uint8_t* legal) const {
+    for (std::size_t r = 0; r < axes.recompute.size(); ++r)
+      if (legal[r * axes.variant.size()]) return true;
+    return false;
+  }
+
+  bool covers(const std::uint8_t* modes, const std::uint8_t* others) const {
+    for (std::size_t r = 0, at = 0; r < axes.recompute.size(); ++r, at += axes.variant.size())
+      if (others[at] && !modes[at]) return false;
+    return true;
+  }
+
+  // Lower bound of the step time of the modes with legal[r * stride] of one (micro-batch, variant).
+  double time_floor(std::size_t b, std::size_t v, const std::uint8_t* legal) {
+    const ShardCost& cost = entry(b);
+    const DensePieces& pieces = *cost.pieces;
+    const Variant& x = axes.variant[v];
+    const Placed& placed = layout(mesh.pp, x.virtual_stages);
+    const bool dual = x.schedule == Schedule::dualpipe;
+    const TimesRows& moe = dual ? cost.moe_overlapped : cost.moe;
+    const double heads = 1 + double(architecture.mtp_layers), n = double(micro_batches[b]);
+    const double ends = pieces.embedding.forward + pieces.embedding.backward() + heads * (pieces.head.forward + pieces.head.backward());
+    // The way to a device and, where its last operation is a backward, the way back.
+    const double forth = dual ? 0 : 1, back = x.schedule == Schedule::one_f_one_b || x.schedule == Schedule::interleaved ? 1 : 0;
+    double floor = std::numeric_limits<double>::infinity();
+    for (std::size_t r = 0; r < axes.recompute.size(); ++r) {
+      if (!legal[r * axes.variant.size()]) continue;
+      const double dense_backward = pieces.dense.input_gradient[r] + pieces.dense.weight_gradient[r];
+      const double moe_backward = moe.input_gradient[r] + moe.weight_gradient[r];
+      const double all = placed.dense * (pieces.dense.forward[r] + dense_backward) + placed.moe * (moe.forward[r] + moe_backward) + ends;
+      const double way = placed.dense_before * (forth * pieces.dense.forward[r] + back * dense_backward) +
+                         placed.moe_before * (forth * moe.forward[r] + back * moe_backward) +
+                         placed.embedding_before * (forth * pieces.embedding.forward + back * pieces.embedding.backward());
+      floor = std::min(floor, n * all / mesh.pp + way);
+    }
+    return floor + cluster.stack.step_seconds;
   }
 
   void cost_of(std::size_t b, std::size_t v, const std::uint8_t* wanted, const std::uint8_t* legal, PlanCost* out);
@@ -363,6 +419,36 @@ double BlockCost::memory_floor(std::size_t z, const std::uint8_t* legal, double 
   return floor;
 }
 
+double BlockCost::time_floor(const std::uint8_t* legal) const {
+  Impl& i = *impl_;
+  const InnerAxes& x = i.axes;
+  double floor = std::numeric_limits<double>::infinity();
+  for (std::size_t z = 0; z < x.zero.size(); ++z)
+    for (std::size_t b = 0; b < x.micro_batch.size(); ++b) {
+      if (i.micro_batches[b] == 0) continue;
+      for (std::size_t v = 0; v < x.variant.size(); ++v) {
+        const std::uint8_t* at = legal + x.index(z, b, 0, v);
+        if (z > 0 && i.covers(legal + x.index(0, b, 0, v), at)) continue;  // seen: the bound does not depend on ZeRO
+        if (i.any_mode(at)) floor = std::min(floor, i.time_floor(b, v, at));
+      }
+    }
+  return floor;
+}
+
+std::uint64_t BlockCost::drop_slower(std::uint8_t* legal, double limit) const {
+  Impl& i = *impl_;
+  const InnerAxes& x = i.axes;
+  std::uint64_t dropped = 0;
+  for (std::size_t z = 0; z < x.zero.size(); ++z)
+    for (std::size_t b = 0; b < x.micro_batch.size(); ++b)
+      for (std::size_t v = 0; v < x.variant.size(); ++v) {
+        std::uint8_t* at = legal + x.index(z, b, 0, v);
+        if (i.micro_batches[b] == 0 || !i.any_mode(at) || i.time_floor(b, v, at) <= limit) continue;
+        for (std::size_t r = 0; r < x.recompute.size(); ++r, at += x.variant.size()) dropped += *at, *at = 0;
+      }
+  return dropped;
+}
+
 void BlockCost::cost(const std::uint8_t* legal, PlanCost* out) const {
   Impl& i = *impl_;
   const InnerAxes& x = i.axes;
@@ -372,6 +458,7 @@ void BlockCost::cost(const std::uint8_t* legal, PlanCost* out) const {
     std::fill(i.wanted.begin(), i.wanted.end(), std::uint8_t{0});
     for (std::size_t z = 0; z < zeros; ++z) {
       const std::uint8_t* at = legal + x.index(z, b, 0, 0);
+      if (!std::memchr(at, 1, modes * variants)) continue;
       for (std::size_t r = 0; r < modes; ++r, at += variants)
         for (std::size_t v = 0; v < variants; ++v) i.wanted[v * zeros + z] |= at[v];
     }

@@ -164,8 +164,9 @@ void Space::cut_units() {
         unit = {id, id, 0};
       };
       for (std::uint32_t a = 0; a < s.architectures.size(); ++a) {
-        // Architectures larger than a unit are split between meshes and share a unit with no other.
-        const bool split = counts[c].architecture(a) > target;
+        // Architectures larger than a unit are split between meshes and share a unit with no other; not where the best
+        // plan so far saves the evaluation of others.
+        const bool split = counts[c].architecture(a) > target && s.search != Search::pruned;
         if (split) flush();
         for (std::uint32_t p = 0; p < precisions_.size(); ++p)
           for (std::uint32_t m = 0; m < meshes_[c].size(); ++m) {
