@@ -29,6 +29,7 @@ struct DensePieces {
   SavedRows dense_saved;
   std::array<PartMemory, kLanes> memory;  // by mode, without MoE layers
   Times<double> embedding, head;
+  double least_forward = 0, least_backward = 0;  // of a dense layer over the modes
 };
 
 // One (shard, micro-batch): every recomputation mode side by side.
@@ -37,7 +38,9 @@ struct ShardCost {
   TimesRows moe, moe_overlapped;          // overlapped: the schedule hides the expert exchange (DualPipe)
   SavedRows moe_saved;
   alignas(32) Row coupling;               // of the stages per log2(1+pp) [s]
-  const DensePieces* pieces;
+  const DensePieces* pieces = nullptr;    // null: nothing is known yet, not even the next three
+  Piece experts;
+  double least_forward = 0, least_backward = 0;  // lower bounds of a MoE layer's times over modes and schedules
   std::array<PartMemory, kLanes> memory;  // by mode
 };
 
@@ -122,7 +125,8 @@ struct BlockCost::Impl {
   // The selected block.
   Plan mesh;
   std::vector<ShardCost>* table = nullptr;
-  std::vector<MeshCost> mesh_costs;          // per micro-batch
+  std::vector<MeshCost> mesh_costs;          // per micro-batch, once mesh_priced
+  bool mesh_priced = false;
   std::vector<std::int64_t> micro_batches;   // n_mb per micro-batch, 0: does not divide
   std::vector<VariantState> variants;
   double stage_jitter = 0, coupling_growth = 0;
@@ -158,6 +162,10 @@ struct BlockCost::Impl {
       p.memory[lane] = dense_memory(setting, s, modules(lane));
       p.dense_saved.set(lane, p.memory[lane].dense);
     }
+    p.least_forward = *std::min_element(p.dense.forward, p.dense.forward + kLanes);
+    p.least_backward = std::numeric_limits<double>::infinity();
+    for (int lane = 0; lane < kLanes; ++lane)
+      p.least_backward = std::min(p.least_backward, p.dense.input_gradient[lane] + p.dense.weight_gradient[lane]);
     p.embedding = times_of(embedding_work(setting, s));
     p.head = times_of(head_work(setting, s));
     return p;
@@ -168,13 +176,29 @@ struct BlockCost::Impl {
     return recompute_modules(axes.recompute[std::size_t(lane) < axes.recompute.size() ? std::size_t(lane) : 0]);
   }
 
+  // Pieces and lower bounds. Recomputation adds work and an overlapped exchange takes some away, so the layer without the
+  // one and with the other bounds all others; a device whose power limit were relieved by more than its GEMMs' share would
+  // break the first (Device::power_relief < 1 holds of what a preset may say).
+  ShardCost& bounded(std::size_t b) {
+    ShardCost& c = (*table)[b];
+    if (c.pieces) return c;
+    const Shard s = shard(b);
+    c.pieces = &pieces(b);
+    if (!architecture.is_moe()) return c;
+    c.experts = expert_piece(setting, s);
+    if (cluster.device.power_relief < 1) {
+      const Times<double> least = times_of(layer_work(setting, c.pieces->attention, c.experts, true, 0, any_dualpipe));
+      c.least_forward = least.forward;
+      c.least_backward = least.backward();
+    }
+    return c;
+  }
+
   void fill(std::size_t b, ShardCost& c) {
     const Shard s = shard(b);
-    const DensePieces& p = pieces(b);
-    c.pieces = &p;
+    const DensePieces& p = *c.pieces;
+    const Piece& experts = c.experts;
     c.memory = p.memory;
-    Piece experts;
-    if (architecture.is_moe()) experts = expert_piece(setting, s);
     for (int lane = 0; lane < kLanes; ++lane) {
       c.coupling[lane] = 0;
       Work work{};
@@ -204,7 +228,7 @@ struct BlockCost::Impl {
   }
 
   const ShardCost& entry(std::size_t b) {
-    ShardCost& c = (*table)[b];
+    ShardCost& c = bounded(b);
     if (!c.ready) fill(b, c);
     return c;
   }
@@ -263,42 +287,55 @@ struct BlockCost::Impl {
     return reserve_bytes(cluster, mesh, most, passing, local_tokens(b));
   }
 
+  // Fills `wanted` for a micro-batch.
+  void want(std::size_t b, const std::uint8_t* legal) {
+    const std::size_t zeros = axes.zero.size(), modes = axes.recompute.size(), count = axes.variant.size();
+    std::fill(wanted.begin(), wanted.end(), std::uint8_t{0});
+    for (std::size_t z = 0; z < zeros; ++z) {
+      const std::uint8_t* at = legal + axes.index(z, b, 0, 0);
+      if (!std::memchr(at, 1, modes * count)) continue;
+      for (std::size_t r = 0; r < modes; ++r, at += count)
+        for (std::size_t v = 0; v < count; ++v) wanted[v * zeros + z] |= at[v];
+    }
+  }
+  bool wanted_any(std::size_t v) const {
+    const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(v * axes.zero.size());
+    return std::any_of(first, first + static_cast<std::ptrdiff_t>(axes.zero.size()), [](std::uint8_t w) { return w != 0; });
+  }
+
+  // What the selected mesh costs; of it the hops alone depend on the micro-batch.
+  void price_mesh() {
+    if (mesh_priced) return;
+    mesh_priced = true;
+    for (std::size_t b = 0; b < axes.micro_batch.size(); ++b) {
+      mesh_costs[b] = b == 0 ? mesh_cost(setting, mesh) : mesh_costs[0];
+      add_hops(setting, mesh, axes.micro_batch[b], mesh_costs[b]);
+    }
+  }
+
   bool any_mode(const std::uint8_t* legal) const {
     for (std::size_t r = 0; r < axes.recompute.size(); ++r)
       if (legal[r * axes.variant.size()]) return true;
     return false;
   }
 
-  bool covers(const std::uint8_t* modes, const std::uint8_t* others) const {
-    for (std::size_t r = 0, at = 0; r < axes.recompute.size(); ++r, at += axes.variant.size())
-      if (others[at] && !modes[at]) return false;
-    return true;
-  }
-
-  // Lower bound of the step time of the modes with legal[r * stride] of one (micro-batch, variant).
-  double time_floor(std::size_t b, std::size_t v, const std::uint8_t* legal) {
-    const ShardCost& cost = entry(b);
+  // Lower bound of the step time of one (micro-batch, variant).
+  double time_floor(std::size_t b, std::size_t v) {
+    const ShardCost& cost = bounded(b);
     const DensePieces& pieces = *cost.pieces;
     const Variant& x = axes.variant[v];
     const Placed& placed = layout(mesh.pp, x.virtual_stages);
-    const bool dual = x.schedule == Schedule::dualpipe;
-    const TimesRows& moe = dual ? cost.moe_overlapped : cost.moe;
     const double heads = 1 + double(architecture.mtp_layers), n = double(micro_batches[b]);
     const double ends = pieces.embedding.forward + pieces.embedding.backward() + heads * (pieces.head.forward + pieces.head.backward());
     // The way to a device and, where its last operation is a backward, the way back.
-    const double forth = dual ? 0 : 1, back = x.schedule == Schedule::one_f_one_b || x.schedule == Schedule::interleaved ? 1 : 0;
-    double floor = std::numeric_limits<double>::infinity();
-    for (std::size_t r = 0; r < axes.recompute.size(); ++r) {
-      if (!legal[r * axes.variant.size()]) continue;
-      const double dense_backward = pieces.dense.input_gradient[r] + pieces.dense.weight_gradient[r];
-      const double moe_backward = moe.input_gradient[r] + moe.weight_gradient[r];
-      const double all = placed.dense * (pieces.dense.forward[r] + dense_backward) + placed.moe * (moe.forward[r] + moe_backward) + ends;
-      const double way = placed.dense_before * (forth * pieces.dense.forward[r] + back * dense_backward) +
-                         placed.moe_before * (forth * moe.forward[r] + back * moe_backward) +
-                         placed.embedding_before * (forth * pieces.embedding.forward + back * pieces.embedding.backward());
-      floor = std::min(floor, n * all / mesh.pp + way);
-    }
-    return floor + cluster.stack.step_seconds;
+    const double forth = x.schedule == Schedule::dualpipe ? 0 : 1;
+    const double back = x.schedule == Schedule::one_f_one_b || x.schedule == Schedule::interleaved ? 1 : 0;
+    const double all = placed.dense * (pieces.least_forward + pieces.least_backward) +
+                       placed.moe * (cost.least_forward + cost.least_backward) + ends;
+    const double way = placed.dense_before * (forth * pieces.least_forward + back * pieces.least_backward) +
+                       placed.moe_before * (forth * cost.least_forward + back * cost.least_backward) +
+                       placed.embedding_before * (forth * pieces.embedding.forward + back * pieces.embedding.backward());
+    return n * all / mesh.pp + way + cluster.stack.step_seconds;
   }
 
   void cost_of(std::size_t b, std::size_t v, const std::uint8_t* wanted, const std::uint8_t* legal, PlanCost* out);
@@ -385,21 +422,19 @@ void BlockCost::select(const Plan& mesh) {
   i.coupling_growth = std::log2(1.0 + mesh.pp);
   i.variants.resize(i.axes.variant.size());
   for (VariantState& v : i.variants) v.ready = false;
+  i.mesh_priced = false;
   i.mesh_costs.resize(i.axes.micro_batch.size());
   i.micro_batches.resize(i.axes.micro_batch.size());
   for (std::size_t b = 0; b < i.axes.micro_batch.size(); ++b) {
     const std::int64_t rank_batch = std::int64_t{1} * mesh.dp * i.axes.micro_batch[b];
     i.micro_batches[b] = i.batch % rank_batch == 0 ? i.batch / rank_batch : 0;
-    // Of a mesh's costs the hops alone depend on the micro-batch.
-    if (b == 0) i.mesh_costs[0] = mesh_cost(i.setting, i.mesh);
-    else i.mesh_costs[b] = i.mesh_costs[0];
-    add_hops(i.setting, i.mesh, i.axes.micro_batch[b], i.mesh_costs[b]);
   }
 }
 
 double BlockCost::memory_floor(std::size_t z, const std::uint8_t* legal, double enough) const {
   Impl& i = *impl_;
   const InnerAxes& x = i.axes;
+  i.price_mesh();
   // Memory falls with the micro-batch and along recomputation none -> full; no variant needs less than the least of them.
   double floor = std::numeric_limits<double>::infinity();
   for (std::size_t v = 0; v < x.variant.size(); ++v) {
@@ -423,15 +458,12 @@ double BlockCost::time_floor(const std::uint8_t* legal) const {
   Impl& i = *impl_;
   const InnerAxes& x = i.axes;
   double floor = std::numeric_limits<double>::infinity();
-  for (std::size_t z = 0; z < x.zero.size(); ++z)
-    for (std::size_t b = 0; b < x.micro_batch.size(); ++b) {
-      if (i.micro_batches[b] == 0) continue;
-      for (std::size_t v = 0; v < x.variant.size(); ++v) {
-        const std::uint8_t* at = legal + x.index(z, b, 0, v);
-        if (z > 0 && i.covers(legal + x.index(0, b, 0, v), at)) continue;  // seen: the bound does not depend on ZeRO
-        if (i.any_mode(at)) floor = std::min(floor, i.time_floor(b, v, at));
-      }
-    }
+  for (std::size_t b = 0; b < x.micro_batch.size(); ++b) {
+    if (i.micro_batches[b] == 0) continue;
+    i.want(b, legal);
+    for (std::size_t v = 0; v < x.variant.size(); ++v)
+      if (i.wanted_any(v)) floor = std::min(floor, i.time_floor(b, v));
+  }
   return floor;
 }
 
@@ -443,7 +475,7 @@ std::uint64_t BlockCost::drop_slower(std::uint8_t* legal, double limit) const {
     for (std::size_t b = 0; b < x.micro_batch.size(); ++b)
       for (std::size_t v = 0; v < x.variant.size(); ++v) {
         std::uint8_t* at = legal + x.index(z, b, 0, v);
-        if (i.micro_batches[b] == 0 || !i.any_mode(at) || i.time_floor(b, v, at) <= limit) continue;
+        if (i.micro_batches[b] == 0 || !i.any_mode(at) || i.time_floor(b, v) <= limit) continue;
         for (std::size_t r = 0; r < x.recompute.size(); ++r, at += x.variant.size()) dropped += *at, *at = 0;
       }
   return dropped;
@@ -452,20 +484,12 @@ std::uint64_t BlockCost::drop_slower(std::uint8_t* legal, double limit) const {
 void BlockCost::cost(const std::uint8_t* legal, PlanCost* out) const {
   Impl& i = *impl_;
   const InnerAxes& x = i.axes;
-  const std::size_t zeros = x.zero.size(), modes = x.recompute.size(), variants = x.variant.size();
+  i.price_mesh();
   for (std::size_t b = 0; b < x.micro_batch.size(); ++b) {
     if (i.micro_batches[b] == 0) continue;
-    std::fill(i.wanted.begin(), i.wanted.end(), std::uint8_t{0});
-    for (std::size_t z = 0; z < zeros; ++z) {
-      const std::uint8_t* at = legal + x.index(z, b, 0, 0);
-      if (!std::memchr(at, 1, modes * variants)) continue;
-      for (std::size_t r = 0; r < modes; ++r, at += variants)
-        for (std::size_t v = 0; v < variants; ++v) i.wanted[v * zeros + z] |= at[v];
-    }
-    for (std::size_t v = 0; v < variants; ++v) {
-      const std::uint8_t* wanted = &i.wanted[v * zeros];
-      if (std::any_of(wanted, wanted + zeros, [](std::uint8_t w) { return w != 0; })) i.cost_of(b, v, wanted, legal, out);
-    }
+    i.want(b, legal);
+    for (std::size_t v = 0; v < x.variant.size(); ++v)
+      if (i.wanted_any(v)) i.cost_of(b, v, &i.wanted[v * x.zero.size()], legal, out);
   }
 }
 

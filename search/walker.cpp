@@ -89,7 +89,7 @@ void Walker::row(std::uint64_t id) {
     at_.expert = e;
     make_cost();
     cost_->select(space_->plan(at_));
-    if (study_->search == Search::pruned) candidates_.push_back({cost_->time_floor(mask.legal.data()), id, at_.mesh, e});
+    if (study_->search == Search::pruned) candidates_.push_back({cost_->time_floor(mask.legal.data()), id, at_.mesh, e, mask.count(), mask.index[0]});
     else block(id, mask);
   }
 }
@@ -104,16 +104,15 @@ void Walker::settle() {
   std::sort(candidates_.begin(), candidates_.end(),
             [](const Candidate& a, const Candidate& b) { return a.floor != b.floor ? a.floor < b.floor : a.id < b.id; });
   for (const Candidate& c : candidates_) {
-    at_.mesh = c.mesh;
-    at_.expert = c.expert;
-    const Mesh& mesh = space_->meshes(at_.cluster)[c.mesh];
-    mask_.set(study_->architectures[at_.architecture], study_->clusters[at_.cluster], study_->batches[at_.batch],
-              space_->precisions()[at_.precision], mesh);
-    const BlockMask& mask = mask_.mask(space_->expert_meshes(at_.cluster)[c.expert]);
     if (c.floor > slowest_wanted()) {
-      refuse(Reason::time_bound, mask.count(), c.id + mask.index[0]);
+      refuse(Reason::time_bound, c.legal, c.id + c.first_legal);
       continue;
     }
+    at_.mesh = c.mesh;
+    at_.expert = c.expert;
+    mask_.set(study_->architectures[at_.architecture], study_->clusters[at_.cluster], study_->batches[at_.batch],
+              space_->precisions()[at_.precision], space_->meshes(at_.cluster)[c.mesh]);
+    const BlockMask& mask = mask_.mask(space_->expert_meshes(at_.cluster)[c.expert]);
     make_cost();
     cost_->select(space_->plan(at_));
     if (best_.feasible) promising_block(c.id, mask);

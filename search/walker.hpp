@@ -59,6 +59,8 @@ class Walker {
     double floor;  ///< lower bound of its step times [s]
     std::uint64_t id;
     std::uint32_t mesh, expert;
+    std::uint64_t legal;         ///< plans in it
+    std::uint32_t first_legal;   ///< inner index
   };
   std::vector<Candidate> candidates_;
   UnitResult result_;
