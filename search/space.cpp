@@ -5,6 +5,7 @@
 
 #include "search/legal_count.hpp"
 #include "search/legality.hpp"
+#include "model/lane_kernel.hpp"
 #include "tessera/error.hpp"
 #include "tessera/sweep.hpp"
 
@@ -114,6 +115,7 @@ std::uint64_t checked_product(std::initializer_list<std::uint64_t> factors) {
 
 Space::Space(const Study& study) : study_(&study) {
   check(study);
+  lane_kernel();  // a kernel that the processor does not have is refused before anything is written
   make_tables();
   cut_units();
 }
