@@ -1,13 +1,17 @@
 // The batched path: what depends on few digits of a plan is computed once and kept, the rest is composed per plan. The
-// formulas are those of composition.cpp, which the scalar reference uses too.
+// formulas are those of composition_forms.hpp, which the scalar reference uses too.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <unordered_map>
 #include <vector>
 
 #include "model/composition.hpp"
+#include "model/lane_kernel.hpp"
 #include "model/recompute.hpp"
+#include "tessera/error.hpp"
 #include "tessera/step_cost.hpp"
 
 namespace tessera {
@@ -18,24 +22,26 @@ std::uint64_t shard_key(std::size_t micro_batch, int tp, int cp) {
   return (std::uint64_t(micro_batch) << 42) | (std::uint64_t(tp) << 21) | std::uint64_t(cp);
 }
 
-// Pieces that depend on tp, cp and the micro-batch only.
+// What depends on tp, cp and the micro-batch only; rows by recomputation mode.
 struct DensePieces {
-  Piece attention, dense_ffn;
-  WorkKinds embedding, head;
+  Piece attention;
+  TimesRows dense;                        // a dense layer
+  SavedRows dense_saved;
+  std::array<PartMemory, kLanes> memory;  // by mode, without MoE layers
+  Times<double> embedding, head;
+  double least_forward = 0, least_backward = 0;  // of a dense layer over the modes
 };
 
-// One (shard, recomputation): work of the layer kinds, plain and with the exchange overlapped (DualPipe), and memory.
+// One (shard, micro-batch): every recomputation mode side by side.
 struct ShardCost {
-  PartWork plain, overlapped;
-  double coupled_idle = 0;  // coupling per log2(1+pp)
-  Work moe;                 // for the coupling of stages
-  PartMemory memory;
-};
-
-// All micro-batches and recomputations of one (tp, cp, ep, etp).
-struct ShardTable {
-  std::vector<ShardCost> entries;     // micro_batch-major
-  std::vector<std::uint8_t> ready;
+  bool ready = false;
+  TimesRows moe, moe_overlapped;          // overlapped: the schedule hides the expert exchange (DualPipe)
+  SavedRows moe_saved;
+  alignas(32) Row coupling;               // of the stages per log2(1+pp) [s]
+  const DensePieces* pieces = nullptr;    // null: nothing is known yet, not even the next three
+  Piece experts;
+  double least_forward = 0, least_backward = 0;  // lower bounds of a MoE layer's times over modes and schedules
+  std::array<PartMemory, kLanes> memory;  // by mode
 };
 
 struct ShardId {
@@ -51,10 +57,6 @@ struct ShardHash {
   }
 };
 
-struct Peak {
-  double allocated = 0, passing = 0;
-};
-
 // Places at which the peak of a layout can lie: both ends of every run of equal devices.
 struct Place {
   std::size_t run;
@@ -63,7 +65,23 @@ struct Place {
 struct Placed {
   Layout layout;
   std::vector<Place> devices, pairs;
+  // Layers of the model, and of the parts before a device in the mean over the devices: for bounds.
+  double dense = 0, moe = 0, dense_before = 0, moe_before = 0, embedding_before = 0;
 };
+
+void add_means(Placed& p, int pp) {
+  int part = 0;
+  for (const PartRun& run : p.layout.parts) {
+    p.dense += run.count * run.dense;
+    p.moe += run.count * run.moe;
+    // Part j < pp lies before the devices j+1 .. pp-1.
+    double share = 0;
+    for (int k = 0; k < run.count && part < pp; ++k, ++part) share += double(pp - 1 - part) / pp;
+    p.dense_before += share * run.dense;
+    p.moe_before += share * run.moe;
+    if (run.first) p.embedding_before += share;
+  }
+}
 
 std::vector<Place> places_of(const std::vector<DeviceRun>& runs) {
   std::vector<Place> out;
@@ -80,8 +98,9 @@ struct VariantState {
   const Placed* placed = nullptr;
   const std::vector<DeviceRun>* runs = nullptr;
   const std::vector<Place>* places = nullptr;
-  std::vector<double> states;   // bytes of parameters by (zero, place)
-  std::vector<Peak> passing;    // of the current micro-batch and recomputation, by place
+  std::vector<double> states;              // bytes of parameters by (zero, place)
+  std::vector<double> optimizer;           // [s] by zero
+  std::vector<std::uint8_t> known;         // by zero: states and optimizer are there
 };
 
 }  // namespace
@@ -97,23 +116,30 @@ struct BlockCost::Impl {
   bool has_dense, any_dualpipe;
   double capacity;
   std::vector<std::size_t> rising_batches, falling_memory;  // indices: micro-batches upwards, recomputation from full down
+  const LaneKernel* kernel = &lane_kernel();
 
   std::unordered_map<std::uint64_t, DensePieces> dense_pieces;
-  std::unordered_map<ShardId, ShardTable, ShardHash> shards;
+  std::unordered_map<ShardId, std::vector<ShardCost>, ShardHash> shards;  // by micro-batch
   std::unordered_map<std::uint64_t, Placed> layouts;
 
   // The selected block.
   Plan mesh;
-  ShardTable* table = nullptr;
-  std::vector<MeshCost> mesh_costs;          // per micro-batch
+  std::vector<ShardCost>* table = nullptr;
+  std::vector<MeshCost> mesh_costs;          // per micro-batch, once mesh_priced
+  bool mesh_priced = false;
   std::vector<std::int64_t> micro_batches;   // n_mb per micro-batch, 0: does not divide
   std::vector<VariantState> variants;
+  double stage_jitter = 0, coupling_growth = 0;
+  std::vector<PlaceTask> places;             // scratch of cost_of()
+  std::vector<LaneResult> results;
+  std::vector<std::uint8_t> wanted;          // scratch of cost(): [variant][ZeRO index], some mode is legal
 
   Impl(const Architecture& a, const Cluster& c, const InnerAxes& x, std::int64_t b, std::int64_t s, Precision p, Optimizer o)
       : architecture(a), cluster(c), axes(x), batch(b), sequence(s), precision(p), optimizer(o),
         setting{&architecture, &cluster, s, p}, has_dense(!a.is_moe() || a.dense_ffn > 0),
         any_dualpipe(std::any_of(x.variant.begin(), x.variant.end(), [](const Variant& v) { return v.schedule == Schedule::dualpipe; })),
-        capacity(c.memory_cap > 0 ? c.memory_cap : c.device.capacity) {
+        capacity(c.memory_cap > 0 ? c.memory_cap : c.device.capacity), results(x.zero.size()), wanted(x.zero.size() * x.variant.size()) {
+    if (axes.recompute.size() > kLanes) throw InputError("too many recomputation modes", "there are four", "name each once");
     for (std::size_t i = 0; i < axes.micro_batch.size(); ++i) rising_batches.push_back(i);
     for (std::size_t i = 0; i < axes.recompute.size(); ++i) falling_memory.push_back(i);
     std::stable_sort(rising_batches.begin(), rising_batches.end(), [&](auto l, auto r) { return axes.micro_batch[l] < axes.micro_batch[r]; });
@@ -126,41 +152,67 @@ struct BlockCost::Impl {
     const auto key = shard_key(b, mesh.tp, mesh.cp);
     const auto at = dense_pieces.find(key);
     if (at != dense_pieces.end()) return at->second;
-    DensePieces p;
+    DensePieces& p = dense_pieces[key];
     const Shard s = shard(b);
     p.attention = attention_piece(setting, s);
-    if (has_dense) p.dense_ffn = dense_ffn_piece(setting, s);
-    p.embedding = kinds_of(embedding_work(setting, s));
-    p.head = kinds_of(head_work(setting, s));
-    return dense_pieces.emplace(key, std::move(p)).first->second;
+    Piece ffn;
+    if (has_dense) ffn = dense_ffn_piece(setting, s);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      p.dense.set(lane, has_dense ? times_of(layer_work(setting, p.attention, ffn, false, modules(lane), false)) : Times<double>{});
+      p.memory[lane] = dense_memory(setting, s, modules(lane));
+      p.dense_saved.set(lane, p.memory[lane].dense);
+    }
+    p.least_forward = *std::min_element(p.dense.forward, p.dense.forward + kLanes);
+    p.least_backward = std::numeric_limits<double>::infinity();
+    for (int lane = 0; lane < kLanes; ++lane)
+      p.least_backward = std::min(p.least_backward, p.dense.input_gradient[lane] + p.dense.weight_gradient[lane]);
+    p.embedding = times_of(embedding_work(setting, s));
+    p.head = times_of(head_work(setting, s));
+    return p;
   }
 
-  void fill(std::size_t b) {
+  // Modules of a mode of the axis; lanes beyond it repeat the first.
+  unsigned modules(int lane) const {
+    return recompute_modules(axes.recompute[std::size_t(lane) < axes.recompute.size() ? std::size_t(lane) : 0]);
+  }
+
+  // Pieces and lower bounds. Recomputation adds work and an overlapped exchange takes some away, so the layer without the
+  // one and with the other bounds all others; a device whose power limit were relieved by more than its GEMMs' share would
+  // break the first (Device::power_relief < 1 holds of what a preset may say).
+  ShardCost& bounded(std::size_t b) {
+    ShardCost& c = (*table)[b];
+    if (c.pieces) return c;
     const Shard s = shard(b);
-    const DensePieces& p = pieces(b);
-    Piece experts;
-    if (architecture.is_moe()) experts = expert_piece(setting, s);
-    for (std::size_t r = 0; r < axes.recompute.size(); ++r) {
-      ShardCost& c = table->entries[b * axes.recompute.size() + r];
-      const unsigned modules = recompute_modules(axes.recompute[r]);
-      auto part = [&](bool overlapped) {
-        PartWork w;
-        if (has_dense) w.dense = kinds_of(layer_work(setting, p.attention, p.dense_ffn, false, modules, overlapped));
-        if (architecture.is_moe()) {
-          const Work moe = layer_work(setting, p.attention, experts, true, modules, overlapped);
-          w.moe = kinds_of(moe);
-          if (!overlapped) c.moe = moe;
-        }
-        w.embedding = p.embedding;
-        w.head = p.head;
-        w.mtp_heads = double(architecture.mtp_layers);
-        return w;
-      };
-      c.plain = part(false);
-      c.overlapped = any_dualpipe ? part(true) : c.plain;
-      c.memory = part_memory(setting, s, modules);
+    c.pieces = &pieces(b);
+    if (!architecture.is_moe()) return c;
+    c.experts = expert_piece(setting, s);
+    if (cluster.device.power_relief < 1) {
+      const Times<double> least = times_of(layer_work(setting, c.pieces->attention, c.experts, true, 0, any_dualpipe));
+      c.least_forward = least.forward;
+      c.least_backward = least.backward();
     }
-    table->ready[b] = 1;
+    return c;
+  }
+
+  void fill(std::size_t b, ShardCost& c) {
+    const Shard s = shard(b);
+    const DensePieces& p = *c.pieces;
+    const Piece& experts = c.experts;
+    c.memory = p.memory;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      c.coupling[lane] = 0;
+      Work work{};
+      if (architecture.is_moe()) {
+        c.memory[lane].moe = layer_memory(setting, s, true, modules(lane));
+        work = layer_work(setting, p.attention, experts, true, modules(lane), false);
+        c.coupling[lane] = stage_coupling(setting, s, 1, work);
+      }
+      c.moe_saved.set(lane, c.memory[lane].moe);
+      c.moe.set(lane, times_of(work));
+      if (any_dualpipe && architecture.is_moe()) work = layer_work(setting, p.attention, experts, true, modules(lane), true);
+      c.moe_overlapped.set(lane, times_of(work));
+    }
+    c.ready = true;
   }
 
   const Placed& layout(int pp, int v) {
@@ -171,32 +223,27 @@ struct BlockCost::Impl {
     p.layout = make_layout(architecture, cluster.stack, pp, v);
     p.devices = places_of(p.layout.devices);
     p.pairs = places_of(p.layout.pairs);
+    add_means(p, pp);
     return layouts.emplace(key, std::move(p)).first->second;
   }
 
-  const ShardCost& entry(std::size_t b, std::size_t r) {
-    if (!table->ready[b]) fill(b);
-    return table->entries[b * axes.recompute.size() + r];
+  const ShardCost& entry(std::size_t b) {
+    ShardCost& c = bounded(b);
+    if (!c.ready) fill(b, c);
+    return c;
   }
 
-  double reserved(const Peak& peak, std::size_t b) const {
-    return reserve_bytes(cluster, mesh, peak.allocated, peak.passing, double(axes.micro_batch[b]) * double(sequence) / mesh.cp);
-  }
+  double local_tokens(std::size_t b) const { return double(axes.micro_batch[b]) * double(sequence) / mesh.cp; }
 
-  Plan plan(std::size_t z, std::size_t b, std::size_t r, std::size_t v) const {
+  Plan plan(std::size_t z, std::size_t v) const {
     Plan p = mesh;
     p.zero = axes.zero[z];
-    p.micro_batch = axes.micro_batch[b];
-    p.recompute = axes.recompute[r];
     p.schedule = axes.variant[v].schedule;
     p.virtual_stages = axes.variant[v].virtual_stages;
-    p.precision = precision;
-    p.optimizer = optimizer;
-    p.batch = batch;
     return p;
   }
 
-  VariantState& variant(std::size_t v, const ShardCost& any) {
+  VariantState& variant(std::size_t v) {
     VariantState& state = variants[v];
     if (state.ready) return state;
     const Variant& x = axes.variant[v];
@@ -204,74 +251,155 @@ struct BlockCost::Impl {
     state.placed = &layout(mesh.pp, x.virtual_stages);
     state.runs = dual ? &state.placed->layout.pairs : &state.placed->layout.devices;
     state.places = dual ? &state.placed->pairs : &state.placed->devices;
-    const std::size_t places = state.places->size();
-    state.passing.resize(places);
-    state.states.resize(axes.zero.size() * places);
-    for (std::size_t z = 0; z < axes.zero.size(); ++z) {
-      const Plan p = plan(z, 0, 0, v);  // parameters do not depend on micro-batch and recomputation
-      for (std::size_t k = 0; k < places; ++k)
-        state.states[z * places + k] = state_bytes(setting, (*state.runs)[(*state.places)[k].run], any.memory, p).sum();
-    }
+    const std::size_t count = state.places->size();
+    state.states.resize(axes.zero.size() * count);
+    state.optimizer.resize(axes.zero.size());
+    state.known.assign(axes.zero.size(), 0);
     state.ready = true;
     return state;
   }
 
-  // Activations and working set at every place, for one micro-batch and recomputation.
-  void fill_passing(VariantState& state, const Plan& p, const ShardCost& cost, std::int64_t n) {
-    for (std::size_t k = 0; k < state.places->size(); ++k) {
+  // Parameters and optimizer depend on neither micro-batch nor recomputation.
+  void know(VariantState& state, std::size_t z, std::size_t v, const PartMemory& any) {
+    if (state.known[z]) return;
+    state.known[z] = 1;
+    const Plan p = plan(z, v);
+    const std::size_t count = state.places->size();
+    state.optimizer[z] = optimizer_seconds(state.placed->layout, mesh_costs[0], p.zero);
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t run = (*state.places)[k].run;
+      const bool same = k > 0 && run == (*state.places)[k - 1].run;
+      state.states[z * count + k] = same ? state.states[z * count + k - 1] : state_bytes(setting, (*state.runs)[run], any, p).sum();
+    }
+  }
+
+  // Memory with reserve of one mode, by the scalar forms.
+  double reserved(const VariantState& state, std::size_t z, std::size_t b, std::size_t v, const PartMemory& memory) const {
+    const std::size_t count = state.places->size();
+    const Plan p = plan(z, v);
+    double most = 0, passing = 0;
+    for (std::size_t k = 0; k < count; ++k) {
       const Place& place = (*state.places)[k];
-      const PassingBytes passing = passing_bytes(setting, (*state.runs)[place.run], place.stage, cost.memory, p, n);
-      state.passing[k] = {passing.sum(), passing.activations + passing.working_set};
+      const PassingBytes bytes = passing_bytes(setting, (*state.runs)[place.run], place.stage, memory, p, micro_batches[b]);
+      const double allocated = state.states[z * count + k] + bytes.sum();
+      if (allocated > most) most = allocated, passing = bytes.activations + bytes.working_set;
+    }
+    return reserve_bytes(cluster, mesh, most, passing, local_tokens(b));
+  }
+
+  // Fills `wanted` for a micro-batch.
+  void want(std::size_t b, const std::uint8_t* legal) {
+    const std::size_t zeros = axes.zero.size(), modes = axes.recompute.size(), count = axes.variant.size();
+    std::fill(wanted.begin(), wanted.end(), std::uint8_t{0});
+    for (std::size_t z = 0; z < zeros; ++z) {
+      const std::uint8_t* at = legal + axes.index(z, b, 0, 0);
+      if (!std::memchr(at, 1, modes * count)) continue;
+      for (std::size_t r = 0; r < modes; ++r, at += count)
+        for (std::size_t v = 0; v < count; ++v) wanted[v * zeros + z] |= at[v];
+    }
+  }
+  bool wanted_any(std::size_t v) const {
+    const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(v * axes.zero.size());
+    return std::any_of(first, first + static_cast<std::ptrdiff_t>(axes.zero.size()), [](std::uint8_t w) { return w != 0; });
+  }
+
+  // What the selected mesh costs; of it the hops alone depend on the micro-batch.
+  void price_mesh() {
+    if (mesh_priced) return;
+    mesh_priced = true;
+    for (std::size_t b = 0; b < axes.micro_batch.size(); ++b) {
+      mesh_costs[b] = b == 0 ? mesh_cost(setting, mesh) : mesh_costs[0];
+      add_hops(setting, mesh, axes.micro_batch[b], mesh_costs[b]);
     }
   }
 
-  Peak peak(const VariantState& state, std::size_t z) const {
-    const std::size_t places = state.places->size();
-    Peak most;
-    for (std::size_t k = 0; k < places; ++k) {
-      const double allocated = state.states[z * places + k] + state.passing[k].allocated;
-      if (allocated > most.allocated) most = {allocated, state.passing[k].passing};
-    }
-    return most;
+  bool any_mode(const std::uint8_t* legal) const {
+    for (std::size_t r = 0; r < axes.recompute.size(); ++r)
+      if (legal[r * axes.variant.size()]) return true;
+    return false;
   }
 
-  // All ZeRO stages of one (micro-batch, recomputation, variant).
-  void cost_of(std::size_t b, std::size_t r, std::size_t v, const std::uint8_t* legal, PlanCost* out);
+  // Lower bound of the step time of one (micro-batch, variant).
+  double time_floor(std::size_t b, std::size_t v) {
+    const ShardCost& cost = bounded(b);
+    const DensePieces& pieces = *cost.pieces;
+    const Variant& x = axes.variant[v];
+    const Placed& placed = layout(mesh.pp, x.virtual_stages);
+    const double heads = 1 + double(architecture.mtp_layers), n = double(micro_batches[b]);
+    const double ends = pieces.embedding.forward + pieces.embedding.backward() + heads * (pieces.head.forward + pieces.head.backward());
+    // The way to a device and, where its last operation is a backward, the way back.
+    const double forth = x.schedule == Schedule::dualpipe ? 0 : 1;
+    const double back = x.schedule == Schedule::one_f_one_b || x.schedule == Schedule::interleaved ? 1 : 0;
+    const double all = placed.dense * (pieces.least_forward + pieces.least_backward) +
+                       placed.moe * (cost.least_forward + cost.least_backward) + ends;
+    const double way = placed.dense_before * (forth * pieces.least_forward + back * pieces.least_backward) +
+                       placed.moe_before * (forth * cost.least_forward + back * cost.least_backward) +
+                       placed.embedding_before * (forth * pieces.embedding.forward + back * pieces.embedding.backward());
+    return n * all / mesh.pp + way + cluster.stack.step_seconds;
+  }
+
+  void cost_of(std::size_t b, std::size_t v, const std::uint8_t* wanted, const std::uint8_t* legal, PlanCost* out);
 };
 
-void BlockCost::Impl::cost_of(std::size_t b, std::size_t r, std::size_t v, const std::uint8_t* legal, PlanCost* out) {
+// All ZeRO stages and recomputation modes of one (micro-batch, variant); `wanted` by ZeRO index.
+void BlockCost::Impl::cost_of(std::size_t b, std::size_t v, const std::uint8_t* wanted, const std::uint8_t* legal, PlanCost* out) {
+  const std::size_t modes = axes.recompute.size(), stride = axes.variant.size(), zeros = axes.zero.size();
+  const ShardCost& cost = entry(b);
+  const PartMemory& memory = cost.memory[0];
+  VariantState& state = variant(v);
+  for (std::size_t z = 0; z < zeros; ++z)
+    if (wanted[z]) know(state, z, v, memory);
+  const Variant& x = axes.variant[v];
+  const bool overlapped = x.schedule == Schedule::dualpipe;
   const std::int64_t n = micro_batches[b];
-  const ShardCost* cost = nullptr;
-  VariantState* state = nullptr;
-  StepParts parts;
-  int piped = -1;  // ZeRO 0 and 1 share the pipeline; 2 and 3 add their traffic to the parts
-  for (std::size_t z = 0; z < axes.zero.size(); ++z) {
-    const std::size_t index = axes.index(z, b, r, v);
-    if (!legal[index]) continue;
-    if (!cost) {
-      cost = &entry(b, r);
-      state = &variant(v, *cost);
-      fill_passing(*state, plan(z, b, r, v), *cost, n);
+  places.clear();
+  const Plan p = plan(0, v);
+  for (const Place& place : *state.places) places.push_back({&(*state.runs)[place.run], flight(p, n, place.stage)});
+  alignas(32) Row coupling;
+  for (int lane = 0; lane < kLanes; ++lane) coupling[lane] = cost.coupling[lane] * coupling_growth;
+
+  LaneTask t;
+  t.stack = &cluster.stack;
+  t.layout = &state.placed->layout;
+  t.mesh = &mesh_costs[b];
+  t.memory = &memory;
+  t.dense = &cost.pieces->dense;
+  t.moe = overlapped ? &cost.moe_overlapped : &cost.moe;
+  t.embedding = &cost.pieces->embedding;
+  t.head = &cost.pieces->head;
+  t.dense_saved = &cost.pieces->dense_saved;
+  t.moe_saved = &cost.moe_saved;
+  t.coupling = coupling;
+  t.mtp_heads = double(architecture.mtp_layers);
+  t.stage_jitter = stage_jitter;
+  t.schedule = x.schedule;
+  t.pp = mesh.pp;
+  t.virtual_stages = x.virtual_stages;
+  t.micro_batches = n;
+  t.places = places.data();
+  t.place_count = places.size();
+  t.passing_constant = (mesh.pp > 1 ? 2 * memory.layer_input : 0) + cluster.stack.memory_constant;
+  t.fragmentation = fragmentation_of(cluster.stack, mesh.tp, local_tokens(b));
+  t.reserve_constant = cluster.stack.context_bytes + cluster.stack.buffer_bytes;
+  t.capacity = capacity;
+  t.states = state.states.data();
+  t.zero = axes.zero.data();
+  t.zero_wanted = wanted;
+  t.zero_count = zeros;
+  t.optimizer = state.optimizer.data();
+  kernel->run(t, results.data());
+
+  for (std::size_t z = 0; z < zeros; ++z) {
+    if (!wanted[z]) continue;
+    const LaneResult& r = results[z];
+    std::size_t index = axes.index(z, b, 0, v);
+    for (std::size_t lane = 0; lane < modes; ++lane, index += stride) {
+      if (!legal[index]) continue;
+      if (r.reserved[lane] <= capacity)
+        out[index] = {r.step[lane], r.memory[lane], r.reserved[lane], r.compute[lane], r.communication[lane], r.ramp[lane], r.host[lane]};
+      else
+        out[index] = {0, r.memory[lane], r.reserved[lane], 0, 0, 0, 0};
     }
-    const Peak memory = peak(*state, z);
-    PlanCost& result = out[index];
-    result = {0, memory.allocated, reserved(memory, b), 0, 0, 0, 0};
-    if (!(result.memory_with_reserve_bytes <= capacity)) continue;
-    const PartWork& work = axes.variant[v].schedule == Schedule::dualpipe ? cost->overlapped : cost->plain;
-    const int kind = std::max(1, axes.zero[z]);
-    if (piped != kind) {
-      const double coupling = architecture.is_moe() ? stage_coupling(setting, shard(b), mesh.pp, cost->moe) : 0;
-      parts = StepParts{};
-      compose_pipeline(setting, state->placed->layout, work, mesh_costs[b], mesh.pp, axes.variant[v], n, kind, coupling, parts);
-      piped = kind;
-    }
-    StepParts step = parts;
-    compose_step(setting, state->placed->layout, work, mesh_costs[b], mesh, axes.zero[z], step);
-    result.step_seconds = step.total();
-    result.compute_seconds = double(n) * step.slowest.compute + step.optimizer;
-    result.communication_seconds = double(n) * step.slowest.communication + step.data_parallel;
-    result.ramp_seconds = step.ramp;
-    result.host_seconds = double(n) * step.slowest.host + step.fixed + step.jitter;
   }
 }
 
@@ -287,28 +415,26 @@ void BlockCost::select(const Plan& mesh) {
   i.mesh.precision = i.precision;
   i.mesh.optimizer = i.optimizer;
   i.mesh.batch = i.batch;
-  ShardTable& table = i.shards[{mesh.tp, mesh.cp, mesh.ep, mesh.etp}];
-  if (table.entries.empty()) {
-    table.entries.resize(i.axes.micro_batch.size() * i.axes.recompute.size());
-    table.ready.assign(i.axes.micro_batch.size(), 0);
-  }
+  std::vector<ShardCost>& table = i.shards[{mesh.tp, mesh.cp, mesh.ep, mesh.etp}];
+  if (table.empty()) table.resize(i.axes.micro_batch.size());
   i.table = &table;
+  i.stage_jitter = relative_stage_jitter(i.setting, mesh.pp);
+  i.coupling_growth = std::log2(1.0 + mesh.pp);
   i.variants.resize(i.axes.variant.size());
   for (VariantState& v : i.variants) v.ready = false;
+  i.mesh_priced = false;
   i.mesh_costs.resize(i.axes.micro_batch.size());
   i.micro_batches.resize(i.axes.micro_batch.size());
   for (std::size_t b = 0; b < i.axes.micro_batch.size(); ++b) {
     const std::int64_t rank_batch = std::int64_t{1} * mesh.dp * i.axes.micro_batch[b];
     i.micro_batches[b] = i.batch % rank_batch == 0 ? i.batch / rank_batch : 0;
-    Plan p = i.mesh;
-    p.micro_batch = i.axes.micro_batch[b];
-    if (i.micro_batches[b] > 0) i.mesh_costs[b] = mesh_cost(i.setting, p);
   }
 }
 
-double BlockCost::memory_floor(std::size_t z, const std::uint8_t* legal) const {
+double BlockCost::memory_floor(std::size_t z, const std::uint8_t* legal, double enough) const {
   Impl& i = *impl_;
   const InnerAxes& x = i.axes;
+  i.price_mesh();
   // Memory falls with the micro-batch and along recomputation none -> full; no variant needs less than the least of them.
   double floor = std::numeric_limits<double>::infinity();
   for (std::size_t v = 0; v < x.variant.size(); ++v) {
@@ -317,23 +443,53 @@ double BlockCost::memory_floor(std::size_t z, const std::uint8_t* legal) const {
       for (std::size_t r : i.falling_memory) {
         if (found) break;
         if (!legal[x.index(z, b, r, v)] || i.micro_batches[b] == 0) continue;
-        const ShardCost& cost = i.entry(b, r);
-        VariantState& state = i.variant(v, cost);
-        i.fill_passing(state, i.plan(z, b, r, v), cost, i.micro_batches[b]);
-        floor = std::min(floor, i.reserved(i.peak(state, z), b));
+        const PartMemory& memory = i.entry(b).memory[r];
+        VariantState& state = i.variant(v);
+        i.know(state, z, v, memory);
+        floor = std::min(floor, i.reserved(state, z, b, v, memory));
         found = true;
       }
+    if (floor <= enough) break;
   }
   return floor;
+}
+
+double BlockCost::time_floor(const std::uint8_t* legal) const {
+  Impl& i = *impl_;
+  const InnerAxes& x = i.axes;
+  double floor = std::numeric_limits<double>::infinity();
+  for (std::size_t b = 0; b < x.micro_batch.size(); ++b) {
+    if (i.micro_batches[b] == 0) continue;
+    i.want(b, legal);
+    for (std::size_t v = 0; v < x.variant.size(); ++v)
+      if (i.wanted_any(v)) floor = std::min(floor, i.time_floor(b, v));
+  }
+  return floor;
+}
+
+std::uint64_t BlockCost::drop_slower(std::uint8_t* legal, double limit) const {
+  Impl& i = *impl_;
+  const InnerAxes& x = i.axes;
+  std::uint64_t dropped = 0;
+  for (std::size_t z = 0; z < x.zero.size(); ++z)
+    for (std::size_t b = 0; b < x.micro_batch.size(); ++b)
+      for (std::size_t v = 0; v < x.variant.size(); ++v) {
+        std::uint8_t* at = legal + x.index(z, b, 0, v);
+        if (i.micro_batches[b] == 0 || !i.any_mode(at) || i.time_floor(b, v) <= limit) continue;
+        for (std::size_t r = 0; r < x.recompute.size(); ++r, at += x.variant.size()) dropped += *at, *at = 0;
+      }
+  return dropped;
 }
 
 void BlockCost::cost(const std::uint8_t* legal, PlanCost* out) const {
   Impl& i = *impl_;
   const InnerAxes& x = i.axes;
+  i.price_mesh();
   for (std::size_t b = 0; b < x.micro_batch.size(); ++b) {
     if (i.micro_batches[b] == 0) continue;
-    for (std::size_t r = 0; r < x.recompute.size(); ++r)
-      for (std::size_t v = 0; v < x.variant.size(); ++v) i.cost_of(b, r, v, legal, out);
+    i.want(b, legal);
+    for (std::size_t v = 0; v < x.variant.size(); ++v)
+      if (i.wanted_any(v)) i.cost_of(b, v, &i.wanted[v * x.zero.size()], legal, out);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/collectives.hpp"
+#include "model/composition_forms.hpp"
 #include "model/kernels.hpp"
 #include "tessera/error.hpp"
 
@@ -63,6 +64,7 @@ void add_traffic(const Setting& set, const Plan& plan, MeshCost& c) {
 
 }  // namespace
 
+namespace {
 Kinds kinds_of(const Seconds& s) {
   Kinds k{};
   for (Term t : {Term::gemm, Term::experts, Term::attention, Term::pointwise, Term::casts, Term::head, Term::recompute})
@@ -72,7 +74,12 @@ Kinds kinds_of(const Seconds& s) {
   return k;
 }
 
-WorkKinds kinds_of(const Work& w) { return {kinds_of(w.forward), kinds_of(w.input_gradient), kinds_of(w.weight_gradient)}; }
+}  // namespace
+
+Times<double> times_of(const Work& w) {
+  const Kinds f = kinds_of(w.forward), b = kinds_of(w.input_gradient), g = kinds_of(w.weight_gradient);
+  return {f.sum(), b.sum(), g.sum(), {f.compute + b.compute + g.compute, f.communication + b.communication + g.communication, f.host + b.host + g.host}};
+}
 
 Layout make_layout(const Architecture& a, const Stack& s, int pp, int v) {
   auto parts = spread_layers(a, s, std::int64_t{1} * pp * v);
@@ -111,6 +118,15 @@ Layout make_layout(const Architecture& a, const Stack& s, int pp, int v) {
     return to;
   };
   out.devices = merge(all);
+  out.chunks.resize(v > 1 ? out.devices.size() * out.parts.size() : 0);
+  for (std::size_t r = 0; v > 1 && r < out.devices.size(); ++r) {
+    std::size_t run = 0;
+    for (int c = 0, end = out.parts[0].count; c < v; ++c) {
+      const int part = c * pp + out.devices[r].stage;
+      while (part >= end) end += out.parts[++run].count;
+      ++out.chunks[r * out.parts.size() + run];
+    }
+  }
   if (pp > 1 && v == 1) {
     std::vector<DeviceRun> pairs;
     for (int i = 0; i < pp / 2; ++i) {
@@ -125,6 +141,15 @@ Layout make_layout(const Architecture& a, const Stack& s, int pp, int v) {
     out.pairs = merge(pairs);
   }
   return out;
+}
+
+void add_hops(const Setting& set, const Plan& plan, int micro_batch, MeshCost& c) {
+  if (plan.pp <= 1) return;
+  const Stack& s = set.cluster->stack;
+  const double bytes = kHalf * split_tokens(set, {plan.tp, plan.cp, plan.ep, plan.etp, micro_batch}) * set.architecture->hidden;
+  const double hop = hop_seconds(set.cluster->fabric, double(plan.devices()) / plan.pp, plan.pp, bytes);
+  c.hop = s.p2p_exposed * hop + s.chunk_seconds;
+  c.hop_interleaved = s.p2p_exposed_interleaved * hop + s.chunk_seconds;
 }
 
 MeshCost mesh_cost(const Setting& set, const Plan& plan) {
@@ -147,145 +172,61 @@ MeshCost mesh_cost(const Setting& set, const Plan& plan) {
   add_traffic(set, plan, c);
   add_optimizer(set, plan, c);
   const double nodes = std::max(1.0, double(plan.devices()) / kNodeDevices);
-  if (plan.pp > 1) {
-    const double bytes = kHalf * split_tokens(set, shard) * a.hidden;
-    const double hop = hop_seconds(f, double(plan.devices()) / plan.pp, plan.pp, bytes);
-    c.hop = s.p2p_exposed * hop + s.chunk_seconds;
-    c.hop_interleaved = s.p2p_exposed_interleaved * hop + s.chunk_seconds;
-  }
+  add_hops(set, plan, plan.micro_batch, c);
   if (s.rank_broadcast && nodes > 1 && !s.zero_inside_node) c.broadcast = s.broadcast_seconds * data;
   c.jitter = (s.node_jitter + (set.precision != Precision::bf16 ? s.node_jitter_low_precision : 0)) * std::log2(nodes);
   return c;
 }
 
-void compose_pipeline(const Setting& set, const Layout& layout, const PartWork& work, const MeshCost& mesh, int pp,
-                      const Variant& variant, std::int64_t n, int zero, double coupling, StepParts& out) {
-  const Stack& s = set.cluster->stack;
-  const std::size_t runs = layout.parts.size();
-  if (runs > kMaxRuns) throw RunError("the layer pattern gives more distinct pipeline parts than the cost model takes");
-  // Usual models have a handful of runs: those live on the stack, long patterns on the heap.
-  constexpr std::size_t kUsual = 8;
-  std::array<StageRun, kUsual> usual;
-  std::vector<StageRun> many(runs > kUsual ? runs : 0);
-  StageRun* const stages = runs > kUsual ? many.data() : usual.data();
-  const double hop = pp > 1 ? (variant.virtual_stages > 1 ? mesh.hop_interleaved : mesh.hop) : 0;
-  // Reduction relative to the gather: gradients in fp32 or 16 bits.
-  const double regather = zero == 3 ? 1 : 0;
-  auto sharding = [&](const PartRun& p, double forward, double backward, double& add_forward, double& add_backward) {
-    add_forward = add_backward = 0;
-    if (!sharded(zero)) return;
-    const Traffic& t = mesh.traffic;
-    const double ends = (p.first ? 1 : 0) + (p.last ? 1 : 0);
-    // One message per layer, direction and group.
-    const double messages = (p.dense + p.moe) * t.dense_message + p.moe * t.expert_message;
-    const double gather = p.dense * t.gather_dense_layer + p.moe * t.gather_moe_layer + ends * t.gather_embedding + messages;
-    const double reduce = p.dense * t.reduce_dense_layer + p.moe * t.reduce_moe_layer + ends * t.reduce_embedding + messages;
-    const double back = reduce + regather * gather;
-    add_forward = std::max(0.0, gather - forward) + s.fsdp_contention * gather;
-    add_backward = std::max(0.0, back - backward) + s.fsdp_contention * back;
-  };
-  std::array<Kinds, kMaxRuns> device;
-  std::array<double, kMaxRuns> hops, shards;
-  for (std::size_t i = 0; i < runs; ++i) {
-    const PartRun& p = layout.parts[i];
-    const double heads = p.last ? 1 + work.mtp_heads : 0;
-    auto part = [&](auto member) {
-      return (work.dense.*member) * p.dense + (work.moe.*member) * p.moe + (work.embedding.*member) * (p.first ? 1 : 0) +
-             (work.head.*member) * heads;
-    };
-    const Kinds f = part(&WorkKinds::forward), b = part(&WorkKinds::input_gradient), w = part(&WorkKinds::weight_gradient);
-    double shard_forward, shard_backward;
-    sharding(p, f.sum(), b.sum() + w.sum(), shard_forward, shard_backward);
-    const double hop_forward = p.last ? 0 : hop, hop_backward = p.first ? 0 : hop;
-    stages[i].count = p.count;
-    stages[i].forward = f.sum() + shard_forward + hop_forward;
-    stages[i].input_gradient = b.sum() + shard_backward + hop_backward + coupling;
-    stages[i].weight_gradient = w.sum();
-    device[i] = f + b + w;
-    device[i].host += coupling;
-    hops[i] = hop_forward + hop_backward;
-    shards[i] = shard_forward + shard_backward;
-    device[i].communication += hops[i] + shards[i];
-  }
-  out.makespan = pipeline_makespan(variant.schedule, pp, variant.virtual_stages, n,
-                                   std::span<const StageRun>(stages, runs), 0.0);
-  // The slowest device. With one chunk per device parts are devices; else its chunks are summed.
-  double slowest = -1;
-  if (variant.virtual_stages == 1) {
-    for (std::size_t i = 0; i < runs; ++i)
-      if (device[i].sum() > slowest) {
-        slowest = device[i].sum();
-        out.slowest = device[i];
-        out.point_to_point = hops[i];
-        out.sharding = shards[i];
-        out.slowest_run = static_cast<int>(i);
-      }
-  } else {
-    // A device's chunks, part c*pp + i: found by walking the runs once per device run.
-    for (std::size_t r = 0; r < layout.devices.size(); ++r) {
-      Kinds sum{};
-      double hop_sum = 0, shard_sum = 0;
-      for (int c = 0; c < variant.virtual_stages; ++c) {
-        int index = c * pp + layout.devices[r].stage;
-        std::size_t i = 0;
-        while (index >= layout.parts[i].count) index -= layout.parts[i++].count;
-        sum = sum + device[i];
-        hop_sum += hops[i];
-        shard_sum += shards[i];
-      }
-      if (sum.sum() > slowest) {
-        slowest = sum.sum();
-        out.slowest = sum;
-        out.point_to_point = hop_sum;
-        out.sharding = shard_sum;
-        out.slowest_run = static_cast<int>(r);
-      }
-    }
-  }
-  const double jitter = set.architecture->is_moe() && pp > 1 ? s.stage_jitter * std::log2(double(pp)) : 0;
-  out.ramp = out.makespan - double(n) * slowest;
-  out.jitter = out.makespan * jitter;
+double relative_stage_jitter(const Setting& set, int pp) {
+  return set.architecture->is_moe() && pp > 1 ? set.cluster->stack.stage_jitter * std::log2(double(pp)) : 0;
 }
 
-void compose_step(const Setting& set, const Layout& layout, const PartWork& work, const MeshCost& mesh, const Plan& plan,
-                  int zero, StepParts& out) {
-  const Stack& s = set.cluster->stack;
-  const Traffic& t = mesh.traffic;
-  double worst = 0, optimizer = 0;
+void compose_pipeline(const Setting& set, const Layout& layout, const PartTimes<double>& work, const MeshCost& mesh, int pp,
+                      const Variant& variant, std::int64_t n, int zero, double coupling, StepParts& out) {
+  const PipelineShape shape{&layout, &mesh, &set.cluster->stack, variant.schedule, pp, variant.virtual_stages, n,
+                            relative_stage_jitter(set, pp)};
+  const PipelineOf<double> p = pipeline_of<double>(shape, work, zero, coupling);
+  out.makespan = p.makespan;
+  out.slowest = p.slowest;
+  out.point_to_point = p.point_to_point;
+  out.sharding = p.sharding;
+  out.ramp = p.ramp;
+  out.slowest_run = static_cast<int>(p.slowest_run);
+  out.jitter = p.jitter;
+}
+
+double optimizer_seconds(const Layout& layout, const MeshCost& mesh, int zero) {
+  double optimizer = 0;
   const double dense_shards = zero >= 1 ? mesh.dense_shards : 1, expert_shards = zero >= 1 ? mesh.expert_shards : 1;
   for (const DeviceRun& d : layout.devices) {
     const double ends = (d.first ? 1 : 0) + (d.last ? 1 : 0);
     optimizer = std::max(optimizer, (d.dense * mesh.optimizer_dense_layer + d.moe * mesh.optimizer_moe_layer +
                                      ends * mesh.optimizer_embedding) / dense_shards +
                                         d.moe * mesh.optimizer_moe_expert / expert_shards);
-    if (sharded(zero)) continue;
-    const double messages = s.dp_buckets * (t.dense_message + (d.moe > 0 ? t.expert_message : 0));
-    double gather = d.dense * t.gather_dense_layer + d.moe * t.gather_moe_layer + ends * t.gather_embedding + messages;
-    double reduce = d.dense * t.reduce_dense_layer + d.moe * t.reduce_moe_layer + ends * t.reduce_embedding + messages;
-    if (zero == 0) gather = reduce;  // an all-reduce is a reduce-scatter and a gather of gradients
-    double exposed = gather + reduce;
-    if (s.dp_overlap) {
-      const double forward = work.dense.forward.sum() * d.dense + work.moe.forward.sum() * d.moe;
-      const double backward = work.dense.backward() * d.dense + work.moe.backward() * d.moe;
-      const double traffic = gather + reduce;
-      const double expert = d.moe * t.expert_share_moe * (t.gather_moe_layer + t.reduce_moe_layer);
-      exposed = std::max(0.0, reduce - backward) + std::max(0.0, gather - forward) +
-                s.dp_exposed * (traffic - std::min(traffic, expert)) + s.expert_dp_exposed * std::min(traffic, expert);
-    }
-    worst = std::max(worst, exposed);
   }
-  out.data_parallel = worst + (zero >= 1 ? mesh.broadcast : 0);
-  out.optimizer = optimizer;
+  return optimizer;
+}
+
+void compose_step(const Setting& set, const Layout& layout, const PartTimes<double>& work, const MeshCost& mesh, int zero, StepParts& out) {
+  const Stack& s = set.cluster->stack;
+  const double exposed = sharded(zero) ? 0 : exposed_traffic<double>(s, layout, mesh.traffic, work, zero);
+  out.data_parallel = exposed + (zero >= 1 ? mesh.broadcast : 0);
+  out.optimizer = optimizer_seconds(layout, mesh, zero);
   out.fixed = s.step_seconds;
   out.jitter += (out.makespan + out.jitter + out.data_parallel + out.optimizer + out.fixed) * mesh.jitter;
-  (void)plan;
 }
 
 PartMemory part_memory(const Setting& set, const Shard& shard, unsigned modules) {
+  PartMemory m = dense_memory(set, shard, modules);
+  if (set.architecture->is_moe()) m.moe = layer_memory(set, shard, true, modules);
+  return m;
+}
+
+PartMemory dense_memory(const Setting& set, const Shard& shard, unsigned modules) {
   const Architecture& a = *set.architecture;
   PartMemory m;
   if (!a.is_moe() || a.dense_ffn > 0) m.dense = layer_memory(set, shard, false, modules);
-  if (a.is_moe()) m.moe = layer_memory(set, shard, true, modules);
   m.embedding_parameters = embedding_parameters(a, shard.tp);
   m.head = head_memory(set, shard);
   m.embedding = embedding_memory(set, shard);
@@ -296,7 +237,7 @@ PartMemory part_memory(const Setting& set, const Shard& shard, unsigned modules)
 StateBytes state_bytes(const Setting& set, const DeviceRun& d, const PartMemory& m, const Plan& p) {
   const Architecture& a = *set.architecture;
   const Stack& s = set.cluster->stack;
-  const double halves = p.schedule == Schedule::dualpipe ? 0.5 : 1;  // a DualPipe device holds two stages, each on two devices
+  const double halves = held_share(p.schedule);
   double ends = (d.first ? 1 : 0) + (d.last ? 1 : 0);
   if (p.pp == 1 && a.tied) ends = 1;
   const double dense = d.dense * m.dense.parameters.dense + d.moe * m.moe.parameters.dense + ends * m.embedding_parameters +
@@ -331,25 +272,22 @@ StateBytes state_bytes(const Setting& set, const DeviceRun& d, const PartMemory&
   return out;
 }
 
+Flight flight(const Plan& p, std::int64_t n, int stage) {
+  Flight f;
+  f.held = in_flight(p.schedule, p.pp, p.virtual_stages, n, stage);
+  if (p.schedule == Schedule::zb_h1 && p.pp > 1) f.deferred = std::max(0.0, double(std::min<std::int64_t>(p.pp, n)) - f.held);
+  return f;
+}
+
 PassingBytes passing_bytes(const Setting& set, const DeviceRun& d, int stage, const PartMemory& m, const Plan& p, std::int64_t n) {
   const Stack& s = set.cluster->stack;
-  const double halves = p.schedule == Schedule::dualpipe ? 0.5 : 1;
+  const Flight f = flight(p, n, stage);
+  auto of = [](const LayerMemory& l) { return SavedOf<double>{l.saved, std::min(l.weight_inputs, l.saved), l.backward}; };
+  const auto passing = passing_of<double>(s, d, of(m.dense), of(m.moe), m, held_share(p.schedule), f.held, f.deferred);
   PassingBytes out;
-  out.in_flight = in_flight(p.schedule, p.pp, p.virtual_stages, n, stage);
-  const double saved = d.dense * m.dense.saved + d.moe * m.moe.saved;
-  out.activations = out.in_flight * halves * saved * (1 - s.activation_offload);
-  if (p.schedule == Schedule::zb_h1 && p.pp > 1) {
-    // Micro-batches whose input gradient is done and whose weight gradient is not.
-    const double held = double(std::min<std::int64_t>(p.pp, n)) - out.in_flight;
-    const double dense_w = std::min(m.dense.weight_inputs, m.dense.saved), moe_w = std::min(m.moe.weight_inputs, m.moe.saved);
-    out.activations += std::max(0.0, held) * s.deferred_weight_share * (d.dense * dense_w + d.moe * moe_w);
-  }
-  double peak = std::max(d.dense > 0 ? m.dense.backward : 0, d.moe > 0 ? m.moe.backward : 0);
-  if (d.last) peak = std::max(peak, m.head);
-  if (d.last && s.bucket_bytes > 0) peak = std::max(peak, s.bucket_bytes + 4 * m.embedding_parameters);  // fp32 head gradient
-  // The embedding's gradient exists when the micro-batch it belongs to is already freed.
-  if (d.first && s.wgrad_fusion) peak = std::max(peak, m.embedding - halves * saved);
-  out.working_set = peak;
+  out.in_flight = f.held;
+  out.activations = passing.activations;
+  out.working_set = passing.working_set;
   out.point_to_point = p.pp > 1 ? 2 * m.layer_input : 0;
   out.constant = s.memory_constant;
   return out;
@@ -372,12 +310,15 @@ StageMemory stage_memory(const Setting& set, const DeviceRun& d, int stage, cons
   return out;
 }
 
+double fragmentation_of(const Stack& s, int tp, double local_tokens) {
+  const double factor = tp >= 2 ? s.fragmentation_tp : s.fragmentation;
+  constexpr double kLongContext = 16384;  // tokens on a rank beyond which the allocator fragments more
+  return local_tokens >= kLongContext ? std::max(factor, s.fragmentation_long) : factor;
+}
+
 double reserve_bytes(const Cluster& c, const Plan& p, double allocated, double passing, double local_tokens) {
   const Stack& s = c.stack;
-  double factor = p.tp >= 2 ? s.fragmentation_tp : s.fragmentation;
-  constexpr double kLongContext = 16384;  // tokens on a rank beyond which the allocator fragments more
-  if (local_tokens >= kLongContext) factor = std::max(factor, s.fragmentation_long);
-  return factor * allocated + s.activation_fragmentation * passing + s.context_bytes + s.buffer_bytes;
+  return fragmentation_of(s, p.tp, local_tokens) * allocated + s.activation_fragmentation * passing + s.context_bytes + s.buffer_bytes;
 }
 
 }  // namespace tessera

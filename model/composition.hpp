@@ -33,30 +33,34 @@ struct Layout {
   std::vector<PartRun> parts;      ///< pp*v parts
   std::vector<DeviceRun> devices;  ///< pp devices
   std::vector<DeviceRun> pairs;    ///< DualPipe: device i holds stages i and pp-1-i; i < pp/2
+  std::vector<double> chunks;      ///< interleaved: [device run][part run] chunks of a device that lie in the part run
 };
 /// Precondition: can_spread(). MTP modules count as MoE (or dense) layers of the last part.
 Layout make_layout(const Architecture&, const Stack&, int pp, int virtual_stages);
 
-/// Seconds in three kinds.
-struct Kinds {
-  double compute, communication, host;
-  double sum() const { return compute + communication + host; }
+/// Seconds in three kinds, of a number of plans (Real: model/lanes.hpp).
+template <class Real>
+struct KindsOf {
+  Real compute, communication, host;
+  Real sum() const { return compute + communication + host; }
 };
-inline Kinds operator+(Kinds a, const Kinds& b) { return {a.compute + b.compute, a.communication + b.communication, a.host + b.host}; }
-inline Kinds operator*(Kinds a, double x) { return {a.compute * x, a.communication * x, a.host * x}; }
-Kinds kinds_of(const Seconds&);
+using Kinds = KindsOf<double>;
 
-/// Forward, input gradient, weight gradient.
-struct WorkKinds {
-  Kinds forward{}, input_gradient{}, weight_gradient{};
-  double backward() const { return input_gradient.sum() + weight_gradient.sum(); }
+/// Seconds of a layer or of an end of the model per micro-batch: by operation, and by kind over all three operations.
+template <class Real>
+struct Times {
+  Real forward, input_gradient, weight_gradient;
+  KindsOf<Real> kinds;
+  Real backward() const { return input_gradient + weight_gradient; }
 };
-WorkKinds kinds_of(const Work&);
+Times<double> times_of(const Work&);
 
-/// Work of the building blocks of a part for one (shard, recomputation, schedule).
-struct PartWork {
-  WorkKinds dense, moe, embedding, head;
-  double mtp_heads = 0;  ///< further heads on the last part
+/// Times of what a part is made of, for one (shard, recomputation, schedule).
+template <class Real>
+struct PartTimes {
+  Times<Real> dense, moe;
+  const Times<double>*embedding, *head;  ///< the same for every plan
+  double mtp_heads;                      ///< further heads on the last part
 };
 
 /// Parameter traffic of sharded data parallelism, seconds per layer or matrix: gather of 16-bit weights and reduction
@@ -82,6 +86,8 @@ struct MeshCost {
 };
 /// `plan` gives the mesh (tp cp pp dp ep etp), micro_batch and optimizer.
 MeshCost mesh_cost(const Setting&, const Plan& plan);
+/// Sets the hops, which of a MeshCost alone depend on the micro-batch.
+void add_hops(const Setting&, const Plan& mesh, int micro_batch, MeshCost&);
 
 /// Times of a step.
 struct StepParts {
@@ -94,16 +100,16 @@ struct StepParts {
   double data_parallel = 0, optimizer = 0, fixed = 0, jitter = 0;
   double total() const { return makespan + data_parallel + optimizer + fixed + jitter; }
 };
-/// Longest chain of part runs the forms take without allocation.
-inline constexpr std::size_t kMaxRuns = 64;
-
-/// Pipeline of one schedule; zero 2 and 3 add their per-micro-batch traffic to the parts. `coupling`: further
-/// seconds of every part per micro-batch.
-void compose_pipeline(const Setting&, const Layout&, const PartWork&, const MeshCost&, int pp, const Variant&,
+/// Pipeline of one schedule; zero 2 and 3 add their per-micro-batch traffic to the parts. `coupling`: further seconds of
+/// every part per micro-batch.
+void compose_pipeline(const Setting&, const Layout&, const PartTimes<double>&, const MeshCost&, int pp, const Variant&,
                       std::int64_t micro_batches, int zero, double coupling, StepParts& out);
 /// Data-parallel traffic left exposed, optimizer and fixed time, on the slowest device; jitter over all.
-void compose_step(const Setting&, const Layout&, const PartWork&, const MeshCost&, const Plan& mesh, int zero,
-                  StepParts& out);
+void compose_step(const Setting&, const Layout&, const PartTimes<double>&, const MeshCost&, int zero, StepParts& out);
+/// Relative slowdown of a step of a MoE pipeline by devices that wait for each other.
+double relative_stage_jitter(const Setting&, int pp);
+/// The optimizer's update on the slowest device [s].
+double optimizer_seconds(const Layout&, const MeshCost&, int zero);
 
 /// Memory of the layer kinds and ends for one (shard, recomputation).
 struct PartMemory {
@@ -111,6 +117,8 @@ struct PartMemory {
   double embedding_parameters = 0, head = 0, embedding = 0, layer_input = 0;
 };
 PartMemory part_memory(const Setting&, const Shard&, unsigned modules);
+/// The same without MoE layers: depends on tp, cp and micro-batch alone.
+PartMemory dense_memory(const Setting&, const Shard&, unsigned modules);
 
 /// Bytes of parameters on a device: weights, gradients, optimizer, buffers. Depends on zero and the schedule's kind of
 /// placement, not on micro-batch or recomputation.
@@ -119,6 +127,15 @@ struct StateBytes {
   double sum() const { return weights + gradients + optimizer + buffers; }
 };
 StateBytes state_bytes(const Setting&, const DeviceRun&, const PartMemory&, const Plan&);
+
+/// Share of a stage on each of the devices that hold it: a DualPipe device holds two stages, each on two devices.
+inline double held_share(Schedule schedule) { return schedule == Schedule::dualpipe ? 0.5 : 1; }
+
+/// Micro-batches held whole at the peak, and further ones of which only what the weight gradients need is held.
+struct Flight {
+  double held = 0, deferred = 0;
+};
+Flight flight(const Plan&, std::int64_t micro_batches, int stage);
 
 /// Bytes of activations, working set, hop buffers and the constant, at stage `stage` of the run.
 struct PassingBytes {
@@ -129,6 +146,8 @@ PassingBytes passing_bytes(const Setting&, const DeviceRun&, int stage, const Pa
 
 /// Memory of one device run at its stage `stage`.
 StageMemory stage_memory(const Setting&, const DeviceRun&, int stage, const PartMemory&, const Plan&);
+/// Reserved over allocated bytes of the stack's allocator.
+double fragmentation_of(const Stack&, int tp, double local_tokens);
 /// What a plan reserves for `allocated` bytes, of which `passing` are activations and working set: fragmentation, context,
 /// buffers outside the allocator.
 double reserve_bytes(const Cluster&, const Plan&, double allocated, double passing, double local_tokens);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 namespace tessera {
@@ -17,6 +18,12 @@ constexpr double kDepthStep = 64;
 // Traffic of a scores pass, bytes per element: softmax, mask and dropout forward and backward of stacks that
 // keep the score matrix (dense-step-time.md section 4).
 constexpr double kScoreForwardBytes = 13, kScoreBackwardBytes = 19;
+
+// Next whole number; std::ceil is a call where the instruction set has no rounding. Precondition: 0 <= x < 2^62.
+double up(double x) {
+  const double whole = double(static_cast<std::int64_t>(x));
+  return whole < x ? whole + 1 : whole;
+}
 
 double tile_rate(const Device& d, double rows, double columns) {
   const double a = rows * columns / (rows + columns);
@@ -50,11 +57,11 @@ double gemm_seconds(const Device& d, double m, double n, double k, double ratio,
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < tiles; ++i) {
     const Tile tile = kTiles[i];
-    const double count = std::ceil(m / tile.rows) * std::ceil(n / tile.columns);
+    const double count = up(m / tile.rows) * up(n / tile.columns);
     const double rate = per_sm * tile_rate(d, tile.rows, tile.columns);
     for (double split = 1; split <= 8; split *= 2) {
-      const double depth = std::ceil(k / split / kDepthStep) * kDepthStep + d.gemm_depth;
-      double t = std::ceil(count * split / d.sms) * 2 * tile.rows * tile.columns * depth / rate;
+      const double depth = up(k / split / kDepthStep) * kDepthStep + d.gemm_depth;
+      double t = up(count * split / d.sms) * 2 * tile.rows * tile.columns * depth / rate;
       if (split > 1) t += d.gemm_split_seconds + m * n * 8 * split / stream;
       best = std::min(best, t);
       if (count >= 2 * d.sms) break;  // splitting K cannot help a grid of several waves
@@ -68,9 +75,9 @@ double grouped_gemm_seconds(const Device& d, double groups, double m, double n, 
                             double bytes_per_element, double accumulated_bytes) {
   constexpr Tile tile{128, 256};
   const double rate = d.peak_bf16 / d.sms * d.gemm_ceiling * ratio * tile_rate(d, tile.rows, tile.columns);
-  const double count = groups * std::ceil(m / tile.rows) * std::ceil(n / tile.columns);
-  const double depth = std::ceil(k / kDepthStep) * kDepthStep + d.gemm_depth;
-  const double compute = std::ceil(count / d.sms) * 2 * tile.rows * tile.columns * depth / rate;
+  const double count = groups * up(m / tile.rows) * up(n / tile.columns);
+  const double depth = up(k / kDepthStep) * kDepthStep + d.gemm_depth;
+  const double compute = up(count / d.sms) * 2 * tile.rows * tile.columns * depth / rate;
   const double output = accumulated_bytes > 0 ? accumulated_bytes : 2.0;
   const double bytes = groups * ((m * k + k * n) * bytes_per_element + output * m * n);
   return std::max(compute, bytes / streaming_rate(d)) + d.kernel_gap;
@@ -84,7 +91,7 @@ AttentionSeconds flash_attention_seconds(const Device& d, const Stack& s, double
     forward_rate = s.attention_blackwell, backward_rate = s.attention_backward_blackwell;
   if (low_precision && s.fp8_attention) forward_rate *= s.fp8_attention_rate, backward_rate *= s.fp8_attention_rate;
   const bool narrow = head_width <= 64;
-  const double padded = 16 * std::ceil(head_width / 16);
+  const double padded = 16 * up(head_width / 16);
   const double ramp = local_length / (local_length + d.attention_half_length) * head_width / padded;
   const double forward = (narrow ? d.attention_forward_64 : d.attention_forward) * forward_rate * ramp;
   const double backward = (narrow ? d.attention_backward_64 : d.attention_backward) * backward_rate * ramp;

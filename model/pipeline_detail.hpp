@@ -32,14 +32,6 @@ struct Parts {
   }
 };
 
-/// Larger of two numbers by value: one instruction where std::max goes through references.
-inline double top(double a, double b) { return a < b ? b : a; }
-
-/// Length of DualPipe's chunk that runs a forward and a full backward together (section 1: G).
-inline double overlapped_chunk(double forward, double full_backward, double overlap) {
-  return forward + full_backward - overlap * std::min(forward, full_backward);
-}
-
 /// Throws InputError unless the shape is one the schedule has an order for: pp >= 1, n >= 1, virtual stages only
 /// when interleaved, interleaved: n a multiple of pp; DualPipe: pp and n even, n >= 2 pp, overlap in 0..1.
 void check_shape(Schedule, int pp, int virtual_stages, std::int64_t n, double overlap);

@@ -1,243 +1,12 @@
-// Closed forms of a step's makespan on run-length encoded parts: the hot path of a search. Within a run every sum
-// is linear in the part's index and every maximum over it is reached at an end of the run (or where the number of
-// warm-up micro-batches changes its slope), so two indices a run stand for all of its parts.
-// Sections are those of the pipeline schedule notes; point-to-point latency is not in these forms.
-#include <algorithm>
+// The forms of pipeline_forms.hpp for one plan, with its shape and times checked.
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "model/pipeline_detail.hpp"
-#include "model/pipeline_pieces.hpp"
+#include "model/pipeline_forms.hpp"
 
 namespace tessera {
 namespace {
-
-using detail::Piece;
-using detail::Pieces;
-using detail::top;
-
-/// Section 3.2 without latency. A_k + C_k + steady work: what is linear in k cancels within a run, so what is left
-/// is convex and largest at an end. The sums to the first backward are concave where the warm-up is cut by n.
-double runs_1f1b(int pp, std::int64_t n, const Pieces& pieces) {
-  // Parts up to `cut` warm up with all n - 1 further micro-batches, later ones with pp - 1 - j. Usually cut < 0.
-  const int cut = n > pp ? -1 : static_cast<int>(pp - n);
-  const double most = static_cast<double>(n - 1), steady_0 = static_cast<double>(n - pp), stages = pp - 1;
-  double head = 0, tail = 0, makespan = 0;  // head, tail: suffix maxima over the parts seen so far
-  for (std::size_t r = pieces.size(); r-- > 0;) {
-    const Piece& q = pieces[r];
-    const double step = q.f + q.b, before = q.sum_f + q.sum_b;
-    auto see = [&](double warm_up, double all) {
-      head = top(head, all + warm_up * q.max_f);
-      tail = top(tail, all + warm_up * q.max_b);
-    };
-    auto see_and_stay = [&](int part) {
-      const double k = part, all = before + (part - q.first + 1) * step;
-      see(stages - k, all);
-      makespan = top(makespan, head + tail + ((steady_0 + k) * step - all));
-    };
-    if (q.last > cut) {
-      see_and_stay(q.last);
-      const int from = std::max(q.first, cut + 1);
-      if (from < q.last) see_and_stay(from);
-    }
-    if (q.first <= cut) {
-      see(most, before + (std::min(cut, q.last) - q.first + 1) * step);
-      makespan = top(makespan, top(most * q.max_f + tail, head + most * q.max_b));
-    }
-  }
-  return makespan;
-}
-
-/// Section 3.3 for h = 1, n >= pp. Piece::b is the input gradient; the first run is cut after part 0, which has no
-/// micro-batch without a weight gradient and so starts differently.
-class RunsZbH1 {
- public:
-  RunsZbH1(int pp, std::int64_t n, Pieces& pieces)
-      : stages_(pp - 1), spare_(static_cast<double>(n - pp)), q_(pieces) {}
-
-  double makespan() {
-    ways_up();
-    double longest = ends();
-    if (spare_ >= 1) longest = top(longest, change_down());
-    if (spare_ >= 2) longest = top(longest, change_up());
-    return longest;
-  }
-
- private:
-  // Weight gradients left on part i when the last input gradient has passed it, on the scale of sum_b.
-  static double left(const Piece& q, int i) { return (i + 1) * q.w - q.sum_b - (i - q.first) * q.b; }
-  static double all_f(const Piece& q, int k) { return q.sum_f + (k - q.first + 1) * q.f; }  // k included
-  static double all_b(const Piece& q, int k) { return q.sum_b + (k - q.first + 1) * q.b; }
-  static double up(const Piece& q, int j) {
-    return all_b(q, j) - q.b + top(q.best_up, top(left(q, q.first), left(q, j)));
-  }
-  double head_at(const Piece& q, int j) const { return all_f(q, j) + (stages_ - j) * q.max_f + all_b(q, j); }
-  double tail_at(const Piece& q, int j) const {
-    return all_f(q, j) + (stages_ - j) * (q.b + q.w) + q.b + up(q, j);
-  }
-
-  void ways_up() {
-    double best = -std::numeric_limits<double>::infinity();
-    for (std::size_t r = 0; r < q_.size(); ++r) {
-      q_[r].best_up = best;
-      best = top(best, top(left(q_[r], q_[r].first), left(q_[r], q_[r].last)));
-    }
-  }
-
-  /// Suffix maxima of heads and tails, and the paths that stay on one stage.
-  double ends() {
-    double head = 0, tail = 0, longest = 0;
-    for (std::size_t r = q_.size(); r-- > 0;) {
-      Piece& q = q_[r];
-      auto stay = [&](int k) {
-        const double before = all_f(q, k) + all_b(q, k);
-        head = top(head, head_at(q, k));
-        tail = top(tail, tail_at(q, k));
-        if (spare_ + k >= 1)
-          longest = top(longest, head + tail - before + (spare_ + k) * (q.f + q.b) + spare_ * q.w);
-        else  // n == pp, part 0: all forwards run before the first backward
-          longest = top(longest, top(head - all_b(q, k) + q.b + up(q, k), stages_ * q.max_f + tail));
-      };
-      stay(q.last);
-      q.head_last = head, q.tail_last = tail;
-      if (q.first < q.last) stay(q.first);
-      q.head_first = head, q.tail_first = tail;
-    }
-    return longest;
-  }
-
-  /// Stage k before its first weight gradient, then down to the steady state of a stage a >= k.
-  double change_down() const {
-    double start = 0, longest = 0;
-    for (std::size_t r = 0; r < q_.size(); ++r) {
-      const Piece& q = q_[r];
-      const double steady = spare_ * (q.f + q.b + q.w);
-      auto from = [&](int k, double head) {
-        return k == 0 ? stages_ * q.f : head - all_b(q, k) - all_f(q, k) + k * (q.f + q.b);
-      };
-      start = top(start, from(q.first, q.head_first));
-      longest = top(longest, start + steady + q.tail_first);
-      if (q.first == q.last) continue;
-      start = top(start, from(q.last, q.head_last));
-      longest = top(longest, start + steady + q.tail_last);
-    }
-    return longest;
-  }
-
-  /// The same, then up the chain of input gradients to the steady state of a stage a < k: from() + to(). There must
-  /// be a steady state, k - a <= n - pp - 1.
-  double from(const Piece& high, int k, double steady) const {
-    const double head = k == high.first ? high.head_first : top(high.head_last, head_at(high, k));
-    return head + k * (high.f + high.b - steady);
-  }
-  double to(const Piece& low, int a, double steady) const {
-    const double tail = a == low.first ? low.tail_first : top(low.tail_last, tail_at(low, a));
-    return (spare_ + a) * steady - all_b(low, a) - all_f(low, a) + tail;
-  }
-  double change_up() const {
-    double longest = 0;
-    const int reach = static_cast<int>(std::min(spare_ - 1, stages_));
-    for (std::size_t r = 0; r < q_.size(); ++r) {
-      const Piece& low = q_[r];
-      const double steady = low.f + low.b + low.w;
-      const double to_first = to(low, low.first, steady), to_last = to(low, low.last, steady);
-      if (low.first < low.last)  // inside a run neighbours are best: it falls with k - a
-        longest = top(longest, top(from(low, low.first + 1, steady) + to_first,
-                                   from(low, low.last, steady) + to(low, low.last - 1, steady)));
-      for (std::size_t s = r + 1; s < q_.size(); ++s) {
-        const Piece& high = q_[s];
-        if (high.last - low.first > reach) {
-          longest = top(longest, change_up_in_reach(low, high, steady, reach));
-          continue;
-        }
-        const double from_first = high.head_first + high.first * (high.f + high.b - steady);
-        const double from_last = high.head_last + high.last * (high.f + high.b - steady);
-        longest = top(longest, top(from_first, from_last) + top(to_first, to_last));
-      }
-    }
-    return longest;
-  }
-  /// Some pairs of the two runs are out of reach: the corners of what is left of the rectangle.
-  double change_up_in_reach(const Piece& low, const Piece& high, double steady, int reach) const {
-    double longest = 0;
-    for (const int a : {low.first, low.last})
-      if (high.first - a <= reach)
-        longest = top(longest, top(from(high, high.first, steady),
-                                   from(high, std::min(high.last, a + reach), steady)) + to(low, a, steady));
-    for (const int k : {high.first, high.last})
-      if (k - low.last <= reach)
-        longest = top(longest, from(high, k, steady) + top(to(low, low.last, steady),
-                                                           to(low, std::max(low.first, k - reach), steady)));
-    return longest;
-  }
-
-  double stages_;  // pp - 1
-  double spare_;   // n - pp
-  Pieces& q_;
-};
-
-/// Section 3.4 (LB). Devices fall into classes on which every chunk's time is constant; within a class the bound is
-/// a sum of maxima of linear functions of the device, except where its warm-up ends with the last chunk.
-double runs_interleaved(int p, int v, std::int64_t n, Pieces& pieces) {
-  const double all = pieces.sum_f() + pieces.sum_b(), stages = p - 1;
-  const int middle = (p - 1) / 2, last_chunk = (v - 1) * p;
-  for (std::size_t r = 0; r < pieces.size(); ++r) {
-    const int end = pieces[r].last + 1;
-    pieces[r].turns = end / p, pieces[r].rest = end % p;
-  }
-  double makespan = all, max_f = 0, max_b = 0;
-  std::size_t first = 0, last = 0;  // runs that hold the device's part of the first and of the last chunk
-  for (int low = 0, high = 0; low < p; low = high + 1) {
-    while (pieces[first].last < low) ++first;
-    while (pieces[last].last < last_chunk + low) ++last;
-    high = p - 1;
-    double device_f = 0, device_b = 0;
-    int chunks_before = 0;
-    for (std::size_t r = 0; r < pieces.size(); ++r) {
-      // Chunks of this device up to the end of run r: those of whole turns, and one if the last turn reaches it.
-      const int rest = pieces[r].rest;
-      if (rest > low) high = std::min(high, rest - 1);
-      const int chunks = pieces[r].turns + (low < rest ? 1 : 0);
-      device_f += (chunks - chunks_before) * pieces[r].f;
-      device_b += (chunks - chunks_before) * pieces[r].b;
-      chunks_before = chunks;
-    }
-    const Piece &head = pieces[first], &tail = pieces[last];
-    max_f = top(max_f, head.f), max_b = top(max_b, head.b);
-    const double work = static_cast<double>(n) * (device_f + device_b);
-    // h1, h2, t1, t2 of section 3.4 at device 0 of this class's lines, without the warm-up's share WF and WB.
-    const double h1 = head.sum_f - head.first * head.f + stages * (max_f - head.f);
-    const double t1 = head.sum_b - head.first * head.b + stages * (max_b - head.b);
-    const double after = last_chunk - tail.first + 1;
-    const double h2 = all - tail.sum_b - after * tail.b, t2 = all - tail.sum_f - after * tail.f;
-    // Up to the middle the warm-up holds the last chunk whole and, unless n == pp, some of the next group's first.
-    auto early = [&](int device) {
-      const double d = device, of_first = n == p ? 0.0 : stages - 2.0 * d;
-      const double a = h1 + d * head.f, b = h2 - d * tail.b - p * device_f - of_first * head.f;
-      const double c = t1 + d * head.b, e = t2 - d * tail.f - p * device_b - of_first * head.b;
-      // n == pp: every forward runs before the first backward.
-      makespan = top(makespan, work + (n == p ? top(a + top(c, e), top(a, b) + c) : top(a, b) + top(c, e)));
-    };
-    auto late = [&](int device) {
-      const double d = device, of_last = 2.0 * (stages - d) + 1.0 - p;
-      const double a = h1 + d * head.f, b = h2 - d * tail.b - p * device_f - of_last * tail.f;
-      const double c = t1 + d * head.b, e = t2 - d * tail.f - p * device_b - of_last * tail.b;
-      makespan = top(makespan, work + top(a, b) + top(c, e));
-    };
-    if (low <= middle) {
-      early(low);
-      const int end = std::min(high, middle);
-      if (end > low) early(end);
-    }
-    if (high > middle) {
-      late(high);
-      const int begin = std::max(low, middle + 1);
-      if (begin < high) late(begin);
-    }
-  }
-  return makespan;
-}
 
 [[noreturn]] void refuse_runs(int pp, int v, std::span<const StageRun> runs) {
   std::int64_t parts = 0;
@@ -260,28 +29,17 @@ double pipeline_makespan(Schedule schedule, int pp, int virtual_stages, std::int
                          std::span<const StageRun> runs, double overlap) {
   detail::check_shape(schedule, pp, virtual_stages, n, overlap);
   if (schedule == Schedule::zb_h1) detail::check_zb_h1(pp, n);
-  const bool split = schedule == Schedule::zb_h1 || schedule == Schedule::dualpipe;
-  const bool cut_first = schedule == Schedule::zb_h1;
-  Pieces pieces(runs.size() + 1);
   std::int64_t parts = 0;
   double total = 0;
+  StackList<RunTimes<double>, 33> times(runs.size());
   for (const StageRun& run : runs) {
     if (run.count < 1) refuse_runs(pp, virtual_stages, runs);
     parts += run.count;
     total += run.forward + run.input_gradient + run.weight_gradient;
-    const double b = split ? run.input_gradient : run.input_gradient + run.weight_gradient;
-    int count = run.count;
-    if (cut_first && pieces.size() == 0 && count > 1) pieces.add(1, run.forward, b, run.weight_gradient), --count;
-    pieces.add(count, run.forward, b, run.weight_gradient);
+    times.grow() = {run.count, run.forward, run.input_gradient, run.weight_gradient};
   }
   if (parts != std::int64_t{pp} * virtual_stages || !std::isfinite(total)) refuse_runs(pp, virtual_stages, runs);
-  switch (schedule) {
-    case Schedule::one_f_one_b: return runs_1f1b(pp, n, pieces);
-    case Schedule::interleaved: return runs_interleaved(pp, virtual_stages, n, pieces);
-    case Schedule::zb_h1: return RunsZbH1(pp, n, pieces).makespan();
-    case Schedule::dualpipe: break;
-  }
-  return detail::dualpipe_side(pp, n, pieces, pieces, overlap);
+  return runs_makespan<double>(schedule, pp, virtual_stages, n, &times[0], runs.size(), overlap);
 }
 
 }  // namespace tessera

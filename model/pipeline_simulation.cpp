@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "model/pipeline_detail.hpp"
+#include "model/pipeline_forms.hpp"
 #include "tessera/pipeline.hpp"
 
 namespace tessera {
@@ -163,7 +164,7 @@ class Clock {
       case Kind::full_backward: return parts_.input_gradient[p] + parts_.weight_gradient[p];
       case Kind::overlapped: {
         const auto o = static_cast<std::size_t>(op.other_part);
-        return detail::overlapped_chunk(parts_.forward[p], parts_.input_gradient[o] + parts_.weight_gradient[o],
+        return overlapped_chunk<double>(parts_.forward[p], parts_.input_gradient[o] + parts_.weight_gradient[o],
                                         overlap_);
       }
     }

@@ -55,6 +55,8 @@ constexpr std::array<ReasonText, kReasonCount> kReasons{{
     {Reason::memory, "memory", "Evaluated: the heaviest stage needs more memory than the device has."},
     {Reason::memory_bound, "memory_bound",
      "Refused together with its sub-space: an exact lower bound of the memory is above what the device has."},
+    {Reason::time_bound, "time_bound",
+     "Left out by the pruned search with its sub-space: an exact lower bound of the step time is above the best plan's."},
 }};
 
 constexpr bool in_enum_order() {

@@ -93,7 +93,8 @@ StepCost evaluate_modules(const Architecture& a, const Cluster& c, const Plan& p
   if (has_dense) dense = layer_work(set, attention, dense_ffn_piece(set, shard), false, modules, overlapped);
   if (a.is_moe()) moe = layer_work(set, attention, expert_piece(set, shard), true, modules, overlapped);
   const Work embedding = embedding_work(set, shard), head = head_work(set, shard);
-  PartWork work{kinds_of(dense), kinds_of(moe), kinds_of(embedding), kinds_of(head), double(a.mtp_layers)};
+  const Times<double> embedding_times = times_of(embedding), head_times = times_of(head);
+  const PartTimes<double> work{times_of(dense), times_of(moe), &embedding_times, &head_times, double(a.mtp_layers)};
 
   const Layout layout = make_layout(a, c.stack, plan.pp, plan.virtual_stages);
   const MeshCost mesh = mesh_cost(set, plan);
@@ -101,7 +102,7 @@ StepCost evaluate_modules(const Architecture& a, const Cluster& c, const Plan& p
   const std::int64_t n = plan.micro_batches();
   StepParts parts;
   compose_pipeline(set, layout, work, mesh, plan.pp, {plan.schedule, plan.virtual_stages}, n, plan.zero, coupling, parts);
-  compose_step(set, layout, work, mesh, plan, plan.zero, parts);
+  compose_step(set, layout, work, mesh, plan.zero, parts);
 
   StepCost cost;
   cost.step_seconds = parts.total();

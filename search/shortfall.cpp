@@ -36,7 +36,7 @@ bool fits(const Space& space, std::uint32_t architecture, std::uint32_t batch, s
                      study.plan.optimizer);
       cost->select(space.plan(at));
       for (std::size_t z = 0; z < space.inner().zero.size(); ++z)
-        if (m.begin_of_zero[z] < m.begin_of_zero[z + 1] && cost->memory_floor(z, m.legal.data()) <= cluster.memory_cap)
+        if (m.begin_of_zero[z] < m.begin_of_zero[z + 1] && cost->memory_floor(z, m.legal.data(), cluster.memory_cap) <= cluster.memory_cap)
           return true;
     }
   }

@@ -5,6 +5,7 @@
 
 #include "search/legal_count.hpp"
 #include "search/legality.hpp"
+#include "model/lane_kernel.hpp"
 #include "tessera/error.hpp"
 #include "tessera/sweep.hpp"
 
@@ -114,6 +115,7 @@ std::uint64_t checked_product(std::initializer_list<std::uint64_t> factors) {
 
 Space::Space(const Study& study) : study_(&study) {
   check(study);
+  lane_kernel();  // a kernel that the processor does not have is refused before anything is written
   make_tables();
   cut_units();
 }
@@ -164,8 +166,9 @@ void Space::cut_units() {
         unit = {id, id, 0};
       };
       for (std::uint32_t a = 0; a < s.architectures.size(); ++a) {
-        // Architectures larger than a unit are split between meshes and share a unit with no other.
-        const bool split = counts[c].architecture(a) > target;
+        // Architectures larger than a unit are split between meshes and share a unit with no other; not where the best
+        // plan so far saves the evaluation of others.
+        const bool split = counts[c].architecture(a) > target && s.search != Search::pruned;
         if (split) flush();
         for (std::uint32_t p = 0; p < precisions_.size(); ++p)
           for (std::uint32_t m = 0; m < meshes_[c].size(); ++m) {

@@ -1,6 +1,7 @@
 #include "search/walker.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "tessera/error.hpp"
@@ -28,6 +29,7 @@ UnitResult Walker::run(std::uint64_t index) {
   for (std::uint64_t id = unit.first; id < unit.last; id += step) {
     row(id);
     if (++at_.mesh < meshes) continue;
+    settle();
     at_.mesh = 0;
     if (++at_.precision < space_->precisions().size()) continue;
     at_.precision = 0;
@@ -87,8 +89,46 @@ void Walker::row(std::uint64_t id) {
     at_.expert = e;
     make_cost();
     cost_->select(space_->plan(at_));
-    block(id, mask);
+    if (study_->search == Search::pruned) candidates_.push_back({cost_->time_floor(mask.legal.data()), id, at_.mesh, e, mask.count(), mask.index[0]});
+    else block(id, mask);
   }
+}
+
+// Above this a bound proves a plan slower than the best: bound and time may differ in their last digits.
+double Walker::slowest_wanted() const {
+  constexpr double kRounding = 1e-9;
+  return best_.feasible ? best_.step_seconds * (1 + kRounding) : std::numeric_limits<double>::infinity();
+}
+
+void Walker::settle() {
+  std::sort(candidates_.begin(), candidates_.end(),
+            [](const Candidate& a, const Candidate& b) { return a.floor != b.floor ? a.floor < b.floor : a.id < b.id; });
+  for (const Candidate& c : candidates_) {
+    if (c.floor > slowest_wanted()) {
+      refuse(Reason::time_bound, c.legal, c.id + c.first_legal);
+      continue;
+    }
+    at_.mesh = c.mesh;
+    at_.expert = c.expert;
+    mask_.set(study_->architectures[at_.architecture], study_->clusters[at_.cluster], study_->batches[at_.batch],
+              space_->precisions()[at_.precision], space_->meshes(at_.cluster)[c.mesh]);
+    const BlockMask& mask = mask_.mask(space_->expert_meshes(at_.cluster)[c.expert]);
+    make_cost();
+    cost_->select(space_->plan(at_));
+    if (best_.feasible) promising_block(c.id, mask);
+    else block(c.id, mask);
+  }
+  candidates_.clear();
+}
+
+void Walker::promising_block(std::uint64_t id, const BlockMask& mask) {
+  live_ = mask.legal;
+  if (const std::uint64_t dropped = cost_->drop_slower(live_.data(), slowest_wanted()); dropped > 0) {
+    const auto first = std::find_if(mask.index.begin(), mask.index.end(), [&](std::uint32_t i) { return !live_[i]; });
+    refuse(Reason::time_bound, dropped, id + *first);
+  }
+  cost_->cost(live_.data(), out_.data());
+  for (std::size_t z = 0; z < space_->inner().zero.size(); ++z) evaluate(id, mask, z, live_.data());
 }
 
 void Walker::make_cost() {
@@ -129,7 +169,7 @@ void Walker::block(std::uint64_t id, const BlockMask& mask) {
 }
 
 bool Walker::memory_refuses(std::uint64_t id, const BlockMask& mask, std::size_t z) {
-  const double floor = cost_->memory_floor(z, mask.legal.data());
+  const double floor = cost_->memory_floor(z, mask.legal.data(), cap_);
   if (floor <= cap_) return false;
   const std::uint32_t begin = mask.begin_of_zero[z], end = mask.begin_of_zero[z + 1];
   refuse(Reason::memory_bound, end - begin, id + mask.index[begin]);
@@ -144,25 +184,29 @@ bool Walker::memory_refuses(std::uint64_t id, const BlockMask& mask, std::size_t
   return true;
 }
 
-void Walker::evaluate(std::uint64_t id, const BlockMask& mask, std::size_t z) {
+void Walker::evaluate(std::uint64_t id, const BlockMask& mask, std::size_t z, const std::uint8_t* live) {
   const std::uint32_t begin = mask.begin_of_zero[z], end = mask.begin_of_zero[z + 1];
   const bool keep_all = study_->record == Record::all, keep_some = study_->record != Record::best;
-  std::uint64_t feasible = 0;
+  std::uint64_t feasible = 0, evaluated = 0;
   for (std::uint32_t k = begin; k < end; ++k) {
     const std::uint32_t i = mask.index[k];
+    if (live && !live[i]) continue;
+    ++evaluated;
     const PlanCost& cost = out_[i];
     const bool fits = cost.memory_with_reserve_bytes <= cap_;
     if (fits) {
       ++feasible;
-      // Ids ascend: at equal time the least id stays. A time that is no number passes the second test.
-      if (best_.feasible == 0 || !(cost.step_seconds >= best_.step_seconds)) take_best(id + i, cost);
+      // At equal time the least id stays. A time that is no number passes the second test.
+      if (best_.feasible == 0 || !(cost.step_seconds >= best_.step_seconds) ||
+          (cost.step_seconds == best_.step_seconds && id + i < best_.id))
+        take_best(id + i, cost);
     } else {
       refuse(Reason::memory, 1, id + i);
       consider_misfit(id + i, cost);
     }
     if (keep_all || (keep_some && fits)) record(id + i, fits, cost);
   }
-  result_.counts.evaluations += end - begin;
+  result_.counts.evaluations += evaluated;
   result_.counts.feasible += feasible;
 }
 

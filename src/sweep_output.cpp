@@ -174,10 +174,11 @@ std::string sweep_table(const Study& study, const SweepResult& r) {
   const double points = static_cast<double>(r.counts.points), evaluations = static_cast<double>(r.counts.evaluations);
   std::string out;
   if (!study.title.empty()) out += study.title + "\n";
-  out += fmt::format("{} architectures, {} points: {} refused by a rule, {} by a memory bound,\n{} evaluated, of which {} fit ({})\n",
-                     grouped(r.architectures), grouped(r.counts.points),
-                     percent(points - evaluations - static_cast<double>(r.counts.refused_for(Reason::memory_bound)), points),
-                     percent(static_cast<double>(r.counts.refused_for(Reason::memory_bound)), points),
+  const double memory = static_cast<double>(r.counts.refused_for(Reason::memory_bound));
+  const double time = static_cast<double>(r.counts.refused_for(Reason::time_bound));
+  out += fmt::format("{} architectures, {} points: {} refused by a rule, {} by a memory bound,{}\n{} evaluated, of which {} fit ({})\n",
+                     grouped(r.architectures), grouped(r.counts.points), percent(points - evaluations - memory - time, points),
+                     percent(memory, points), study.search == Search::pruned ? " " + percent(time, points) + " by a time bound," : "",
                      grouped(r.counts.evaluations), grouped(r.counts.feasible),
                      percent(static_cast<double>(r.counts.feasible), evaluations));
   out += fmt::format("{:.2f} s on {} rank{} x {} thread{}: {:.3g} million evaluations/s; {} units, {} reused\nsignature {}\n",

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "model/lane_kernel.hpp"
+
 namespace tessera {
 
 std::string version_text() {
@@ -10,8 +12,9 @@ std::string version_text() {
 #else
   const std::string compiler = fmt::format("GCC {}", __VERSION__);
 #endif
-  return fmt::format("tessera {}\nbuild     {}{}\ncompiler  {}\nMPI       {}\nHDF5      {}", TESSERA_VERSION,
-                     TESSERA_BUILD_TYPE, TESSERA_SANITIZERS, compiler, TESSERA_MPI_VERSION, TESSERA_HDF5_VERSION);
+  return fmt::format("tessera {}\nbuild     {}{}\ncompiler  {}\nMPI       {}\nHDF5      {}\nkernel    {}", TESSERA_VERSION,
+                     TESSERA_BUILD_TYPE, TESSERA_SANITIZERS, compiler, TESSERA_MPI_VERSION, TESSERA_HDF5_VERSION,
+                     lane_kernel().name);
 }
 
 }  // namespace tessera

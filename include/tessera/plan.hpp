@@ -60,6 +60,7 @@ enum class Reason : std::uint8_t {
   not_canonical,      ///< the same plan as another id
   memory,             ///< evaluated; does not fit
   memory_bound,       ///< a whole sub-space that an exact bound refuses
+  time_bound,         ///< pruned search: a sub-space that an exact bound proves slower than the best plan
   count_
 };
 

@@ -104,8 +104,15 @@ class BlockCost {
   /// Chooses the block. micro_batch, zero, recompute, schedule of `mesh` are ignored.
   void select(const Plan& mesh);
   /// Least memory (with reserve) of the inner digits with this ZeRO index and the legal mask; exact, one
-  /// evaluation (memory-and-space.md B.6). Infinity where nothing is legal.
-  double memory_floor(std::size_t zero_index, const std::uint8_t* legal) const;
+  /// evaluation (memory-and-space.md B.6). Infinity where nothing is legal. A floor of at most `enough` bytes may be any
+  /// number from the true one to `enough`: what fits need not be known better.
+  double memory_floor(std::size_t zero_index, const std::uint8_t* legal, double enough) const;
+  /// A lower bound of the step time [s] of the block's plans with legal[i] != 0; infinity where nothing is legal. A device
+  /// works n micro-batches of its layers, and not before a micro-batch has come to it; the mean over the devices is the
+  /// bound (exact: every form of a schedule is at least this).
+  double time_floor(const std::uint8_t* legal) const;
+  /// Clears legal[i] where the same bound, of its micro-batch and variant, is above `limit` [s]; returns how many.
+  std::uint64_t drop_slower(std::uint8_t* legal, double limit) const;
   /// Fills out[i] for every i with legal[i] != 0; other entries are untouched. Where the plan does not fit the
   /// step time is 0 and only memory is set.
   void cost(const std::uint8_t* legal, PlanCost* out) const;

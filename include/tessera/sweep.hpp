@@ -2,7 +2,7 @@
 // hands finished units to a UnitSink (io/ writes them as segments) and ends with a SweepResult.
 //
 // Words: a unit is a contiguous range of ids, the smallest piece of work and of output; its bounds depend on
-// the study only. points = refused by a rule + refused[memory_bound] + evaluations; evaluations = feasible +
+// the study only. points = refused by a rule + refused[memory_bound] + refused[time_bound] + evaluations; evaluations = feasible +
 // refused[memory].
 #pragma once
 #include <array>

@@ -72,7 +72,7 @@ void memory_floor(benchmark::State& state) {
   const Block block;
   BlockCost cost = block.cost();
   cost.select(block.plan);
-  for (auto _ : state) benchmark::DoNotOptimize(cost.memory_floor(0, block.mask.legal.data()));
+  for (auto _ : state) benchmark::DoNotOptimize(cost.memory_floor(0, block.mask.legal.data(), 0));
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(memory_floor);

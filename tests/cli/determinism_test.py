@@ -37,6 +37,24 @@ class Determinism(ProgramTest):
                         self.assertEqual(answer[key], reference[key], key)
                     self.assert_same_file(file, other)
 
+    def test_kernels(self):
+        """Every kernel that this processor can run gives the same bytes; one it has not is refused, nothing written."""
+        kernels = []
+        for kernel in ("portable", "avx2", "avx512"):
+            done = run("sweep", SMALL, "--out", self.dir / kernel, "--json", environment={"TESSERA_KERNEL": kernel})
+            if done.returncode == BAD_INPUT:
+                self.assertIn("TESSERA_KERNEL", done.stderr)
+                self.assertFalse((self.dir / kernel).exists())
+                continue
+            self.assertEqual(done.returncode, DONE, done.stderr)
+            kernels.append(self.dir / kernel / "results.h5")
+        self.assertEqual(kernels[0].parent.name, "portable")
+        for other in kernels[1:]:
+            self.assert_same_file(kernels[0], other)
+        done = run("sweep", SMALL, "--out", self.dir / "none", environment={"TESSERA_KERNEL": "sse9"})
+        self.assertEqual(done.returncode, BAD_INPUT)
+        self.assertFalse((self.dir / "none").exists())
+
     def test_signature_moves_with_the_study(self):
         first, _ = self.sweep("first", 0, 1, "--record", "best")
         study = self.write("other.toml", SMALL.read_text().replace("sequence = 2048", "sequence = 4096"))

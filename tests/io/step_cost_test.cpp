@@ -192,7 +192,7 @@ TEST_CASE("the batched path gives the numbers of the scalar one") {
     const PlanCost& batched = out[index];
     REQUIRE(batched.memory_bytes == Approx(scalar.memory_bytes).epsilon(1e-12));
     REQUIRE(batched.memory_with_reserve_bytes == Approx(scalar.memory_with_reserve_bytes).epsilon(1e-12));
-    CHECK(block.memory_floor(std::size_t(p.zero), legal.data()) == Approx(batched.memory_with_reserve_bytes).epsilon(1e-12));
+    CHECK(block.memory_floor(std::size_t(p.zero), legal.data(), 0) == Approx(batched.memory_with_reserve_bytes).epsilon(1e-12));
     if (!scalar.fits()) {
       CHECK(batched.step_seconds == 0);
       return;

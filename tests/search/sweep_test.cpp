@@ -157,7 +157,7 @@ TEST_CASE("the pruned search gives the identical answer", "[sweep]") {
     evaluated += pruned.counts.evaluations;
     in_all += all.counts.evaluations;
   }
-  CHECK(evaluated <= in_all);
+  CHECK(3 * evaluated < 2 * in_all);  // the bounds leave something out
 }
 
 TEST_CASE("threads, order and resuming do not move a bit", "[sweep]") {
