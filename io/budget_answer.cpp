@@ -27,6 +27,15 @@ std::string only_cluster(const BudgetTable& table, const std::string& asked) {
   return asked;
 }
 
+bool over_limits(const ParameterCount& count, const BudgetTerms& terms) {
+  const auto above = [](std::int64_t parameters, double each, const std::optional<double>& most) {
+    return most && static_cast<double>(parameters) * each > *most;
+  };
+  return above(count.non_embedding_total, 1, terms.most_total) ||
+         above(count.non_embedding_active, 1, terms.most_active) ||
+         above(count.all_total, terms.weight_bytes, terms.most_weight_bytes);
+}
+
 double between(double low, double high, double share) { return low + share * (high - low); }
 
 }  // namespace
@@ -92,14 +101,14 @@ void rank_candidates(const BudgetTable& table, const std::vector<TableCandidate>
   const std::size_t architectures = table.architectures.size();
   std::vector<BudgetCandidate> best(architectures);
   std::vector<double> worth(architectures, 0.0);  // effective tokens of the best batch
-  const double peak_seconds = answer.days * kSecondsPerDay;
+  const double seconds = (answer.days - answer.terms.stopped_days) * kSecondsPerDay;
   const auto place = std::find_if(table.clusters.begin(), table.clusters.end(),
                                   [&](const TableCluster& c) { return c.name == answer.cluster; });
   for (const auto& p : plans) {
     const auto active = static_cast<double>(table.counts[p.architecture].non_embedding_active);
     BudgetCandidate c{p.architecture, p.plan, p.step_seconds, p.memory_bytes, p.mfu, p.goodput};
-    c.window_tokens = window_tokens(place->peak, static_cast<double>(answer.devices), peak_seconds, p.mfu,
-                                    p.goodput, active);
+    c.window_tokens =
+        window_tokens(place->peak, static_cast<double>(answer.devices), seconds, p.mfu, p.goodput, active);
     const double batch = static_cast<double>(p.plan.batch) * static_cast<double>(table.sequence);
     const double seen = effective_tokens(table.value, c.window_tokens, batch);
     if (seen <= worth[p.architecture]) continue;  // at equal worth the smaller batch stays
@@ -109,6 +118,10 @@ void rank_candidates(const BudgetTable& table, const std::vector<TableCandidate>
   for (BudgetCandidate& c : best) {
     if (!(c.window_tokens > 0)) {
       ++answer.nothing_fits;
+      continue;
+    }
+    if (over_limits(table.counts[c.architecture], answer.terms)) {
+      ++answer.over_limits;
       continue;
     }
     const ParameterCount& count = table.counts[c.architecture];
@@ -179,15 +192,21 @@ std::int64_t devices_at(const BudgetTable& table, const budgets::Place& place, s
 
 }  // namespace
 
-std::int64_t device_count(const BudgetTable& table, const std::string& cluster, std::int64_t nodes) {
-  return devices_at(table, budgets::find_place(table, cluster, nodes), nodes);
+std::int64_t device_count(const BudgetTable& table, const std::string& cluster, std::int64_t nodes,
+                          std::int64_t spare_nodes) {
+  const budgets::Place place = budgets::find_place(table, cluster, nodes);
+  return devices_at(table, place, nodes) + spare_nodes * table.clusters[place.low].node_devices;
 }
 
 BudgetAnswer answer_budget(const BudgetTable& table, const std::string& cluster, std::int64_t nodes,
-                           double days, bool certainty, const CertaintySource& known) {
+                           double days, bool certainty, const BudgetTerms& terms,
+                           const CertaintySource& known) {
   if (!std::isfinite(days) || days <= 0)
     throw InputError(fmt::format("{} days", days), "a window is a positive number of days",
                      "give for example 20.");
+  if (!(terms.stopped_days < days))
+    throw InputError(fmt::format("{} days of planned stops", terms.stopped_days),
+                     fmt::format("the window has {}", days), "nothing would be trained.");
   const budgets::Place place = budgets::find_place(table, cluster, nodes);
   const TableCluster &low = table.clusters[place.low], &high = table.clusters[place.high];
   BudgetAnswer answer;
@@ -197,7 +216,9 @@ BudgetAnswer answer_budget(const BudgetTable& table, const std::string& cluster,
   answer.interpolated = place.low != place.high;
   answer.devices = devices_at(table, place, nodes);
   answer.days = days;
-  answer.device_hours = static_cast<double>(answer.devices) * days * kSecondsPerDay / 3600.0;
+  answer.terms = terms;
+  answer.device_hours = static_cast<double>(answer.devices + terms.spare_nodes * low.node_devices) * days *
+                        kSecondsPerDay / 3600.0;
   answer.time_error = std::max(low.time_error, high.time_error);
   answer.low_nodes = low.nodes;
   answer.high_nodes = high.nodes;

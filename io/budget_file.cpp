@@ -147,7 +147,8 @@ struct BudgetFile::Stored {
   bool fill(const BudgetTable& t, BudgetAnswer& a) const {
     read_rows();
     const auto at = std::find_if(rows.begin(), rows.end(), [&](const FileRow& r) {
-      return r.trainable && r.cluster == a.cluster && r.nodes == a.nodes && r.days == a.days;
+      return r.trainable && r.cluster == a.cluster && r.nodes == a.nodes && r.days == a.days &&
+             r.terms() == a.terms;
     });
     if (at == rows.end() || at->considered == 0 || at->considered > a.candidates.size() || at->draws == 0 ||
         at->chosen >= at->considered)
@@ -189,10 +190,10 @@ BudgetFile::BudgetFile(const std::string& path) {
 
 BudgetFile::~BudgetFile() = default;
 
-BudgetAnswer BudgetFile::answer(const std::string& cluster, std::int64_t nodes, double days,
-                                bool certainty) const {
-  if (!stored_) return answer_budget(table_, cluster, nodes, days, certainty);
-  return answer_budget(table_, cluster, nodes, days, certainty, [&](BudgetAnswer& a) {
+BudgetAnswer BudgetFile::answer(const std::string& cluster, std::int64_t nodes, double days, bool certainty,
+                                const BudgetTerms& terms) const {
+  if (!stored_) return answer_budget(table_, cluster, nodes, days, certainty, terms);
+  return answer_budget(table_, cluster, nodes, days, certainty, terms, [&](BudgetAnswer& a) {
     return guarded(stored_->file.path(), [&] { return stored_->fill(table_, a); });
   });
 }

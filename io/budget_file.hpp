@@ -26,8 +26,8 @@ class BudgetFile {
 
   const BudgetTable& table() const { return table_; }
   /// answer_budget(); BudgetAnswer::stored says whether the certainty comes from the file.
-  BudgetAnswer answer(const std::string& cluster, std::int64_t nodes, double days,
-                      bool certainty = true) const;
+  BudgetAnswer answer(const std::string& cluster, std::int64_t nodes, double days, bool certainty = true,
+                      const BudgetTerms& = {}) const;
 
  private:
   struct Stored;  // the open HDF5 file and its rows

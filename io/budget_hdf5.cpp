@@ -96,6 +96,10 @@ FileRow row_of(const BudgetTable& t, const BudgetAnswer& a, const DeviceHour& ho
   r.days = a.days, r.device_hours = a.device_hours;
   r.usd = hour.usd ? *hour.usd * a.device_hours : 0;
   r.joules = hour.joules ? *hour.joules * a.device_hours : 0;
+  const BudgetTerms& terms = a.terms;
+  r.spare_nodes = terms.spare_nodes, r.stopped_days = terms.stopped_days, r.weight_bytes = terms.weight_bytes;
+  r.most_total = terms.most_total.value_or(0), r.most_active = terms.most_active.value_or(0);
+  r.most_weight_bytes = terms.most_weight_bytes.value_or(0), r.over_limits = a.over_limits;
   r.interpolated = a.interpolated, r.trainable = !a.candidates.empty();
   r.candidates = a.candidates.size();
   r.nothing_fits = a.nothing_fits, r.too_few_tokens = a.too_few_tokens, r.outside_law = a.outside_law;

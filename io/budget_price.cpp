@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <sstream>
 
 #include "io/architecture_fields.hpp"
 #include "io/budget_reader.hpp"
+#include "io/toml_reader.hpp"
 #include "tessera/error.hpp"
 #include "tessera/units.hpp"
 
@@ -24,6 +25,14 @@ double parse_amount(const std::string& text, const std::string& option) {
   return value;
 }
 
+/// "5.94", ".5", "-1", "nan": what can only be meant as a number.
+bool starts_number(const std::string& text) {
+  const std::string start =
+      text.substr(text.find_first_not_of("+-") == std::string::npos ? 0 : text.find_first_not_of("+-"));
+  return start == "nan" || start == "inf" ||
+         (!start.empty() && start.find_first_not_of("0123456789.eE+-") == std::string::npos);
+}
+
 std::optional<double> own_rate(const DeviceRate& rate, const std::string& cluster,
                                const std::string& device) {
   for (const std::string& name : {cluster, device})
@@ -36,24 +45,38 @@ std::optional<double> own_rate(const DeviceRate& rate, const std::string& cluste
 DeviceRate parse_rate(const std::string& text, const std::string& option) {
   DeviceRate rate;
   std::stringstream parts(text);
+  std::string item;
   for (std::string part; std::getline(parts, part, ',');) {
-    const std::size_t equals = part.rfind('=');  // a cluster's name may itself have a "nic=2x"
-    if (part == "preset") {
+    item += (item.empty() ? "" : ",") + part;
+    const std::size_t equals = item.rfind('=');
+    if (item == "preset") {
       rate.preset = true;
-    } else if (equals == std::string::npos) {
+    } else if (equals == std::string::npos && starts_number(item)) {
       if (rate.all)
         throw InputError(option + " " + text, "two numbers without a name",
                          "say which device each is of: b200=5.94,h100=2.27.");
-      rate.all = parse_amount(part, option);
-    } else if (!rate.by_name.emplace(part.substr(0, equals), parse_amount(part.substr(equals + 1), option))
-                    .second) {
-      throw InputError(option + " " + text, "a name is given twice", "leave one out.");
+      rate.all = parse_amount(item, option);
+    } else if (equals != std::string::npos && starts_number(item.substr(equals + 1))) {
+      if (!rate.by_name.emplace(item.substr(0, equals), parse_amount(item.substr(equals + 1), option)).second)
+        throw InputError(option + " " + text, "a name is given twice", "leave one out.");
+    } else {
+      continue;  // a cluster's name may have commas: "p6-b200,stack=megatron-core-2026=5"
     }
+    item.clear();
   }
+  if (!item.empty())
+    throw InputError(option + " " + item, "no number follows", "write a number, preset, or NAME=NUMBER.");
   if (rate.preset && rate.all)
     throw InputError(option + " " + text, "the number would be for every device, and preset too",
                      "give one of the two.");
   return rate;
+}
+
+void check_names(const DeviceRate& rate, const std::string& option, const std::vector<std::string>& known) {
+  for (const auto& [name, value] : rate.by_name)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw InputError(fmt::format("{} {}={:g}", option, name, value),
+                       "the table has no such device or cluster", suggestion(name, known));
 }
 
 DeviceHour device_hour(const DeviceHours& hours, const std::string& cluster, const std::string& device) {

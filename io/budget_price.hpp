@@ -17,6 +17,8 @@ struct DeviceRate {
 };
 /// Throws InputError naming the option: no number, not positive, not finite, a name given twice.
 DeviceRate parse_rate(const std::string& text, const std::string& option);
+/// Throws InputError where a rate is by a name that is not among `known`.
+void check_names(const DeviceRate&, const std::string& option, const std::vector<std::string>& known);
 
 struct DeviceHours {
   DeviceRate usd;     ///< [USD per device-hour]

@@ -9,6 +9,18 @@ constexpr Column<FileRow> kKeys[] = {
     {"days", "d", "Window.", +[](FileRow& r) -> double& { return r.days; }},
     {"trainable", "1", "1: some architecture can be trained; 0: none, and what follows from a choice is 0.",
      +[](FileRow& r) -> bool& { return r.trainable; }},
+    {"spare_nodes", "nodes", "Nodes that wait for failures, paid for besides those that train.",
+     +[](FileRow& r) -> std::int64_t& { return r.spare_nodes; }},
+    {"stopped_days", "d", "Planned stops within the window.",
+     +[](FileRow& r) -> double& { return r.stopped_days; }},
+    {"max_total_parameters", "parameters", "Limit for serving; 0: none.",
+     +[](FileRow& r) -> double& { return r.most_total; }},
+    {"max_active_parameters", "parameters", "Limit for serving; 0: none.",
+     +[](FileRow& r) -> double& { return r.most_active; }},
+    {"max_weight_bytes", "B", "Limit on all stored weights at inference; 0: none.",
+     +[](FileRow& r) -> double& { return r.most_weight_bytes; }},
+    {"weight_bytes", "B", "Size of a weight at inference.",
+     +[](FileRow& r) -> double& { return r.weight_bytes; }},
     {"first_verdict", "index", "First row of this budget in /verdicts.",
      +[](FileRow& r) -> std::uint64_t& { return r.first_verdict; }},
     {"candidates_drawn", "candidates",
@@ -42,6 +54,8 @@ constexpr Column<FileRow> kFacts[] = {
      +[](FileRow& r) -> std::uint64_t& { return r.candidates; }},
     {"nothing_fits", "architectures", "Left out: no plan fits.",
      +[](FileRow& r) -> std::uint64_t& { return r.nothing_fits; }},
+    {"over_limits", "architectures", "Left out: above a limit for serving.",
+     +[](FileRow& r) -> std::uint64_t& { return r.over_limits; }},
     {"too_few_tokens", "architectures", "Left out: below the bound on tokens per active parameter.",
      +[](FileRow& r) -> std::uint64_t& { return r.too_few_tokens; }},
     {"outside_law", "architectures", "Left out: the law has no value.",
@@ -209,6 +223,12 @@ constexpr Column<TableCandidate> kCandidates[] = {
 };
 
 }  // namespace
+
+BudgetTerms FileRow::terms() const {
+  const auto limit = [](double most) { return most > 0 ? std::optional<double>(most) : std::nullopt; };
+  return {spare_nodes, stopped_days, limit(most_total), limit(most_active), limit(most_weight_bytes),
+          weight_bytes};
+}
 
 std::span<const Column<FileRow>> row_keys() { return kKeys; }
 std::span<const Column<FileRow>> row_facts() { return kFacts; }

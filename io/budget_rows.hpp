@@ -15,8 +15,11 @@ struct FileRow {
   std::string cluster, device, name, nominal_name;
   std::int64_t nodes = 0, devices = 0, plan_nodes = 0;
   double days = 0, device_hours = 0, usd = 0, joules = 0;
+  double stopped_days = 0, most_total = 0, most_active = 0, most_weight_bytes = 0,
+         weight_bytes = 0;  ///< 0: none
+  std::int64_t spare_nodes = 0;
   bool interpolated = false, trainable = false;
-  std::uint64_t candidates = 0, nothing_fits = 0, too_few_tokens = 0, outside_law = 0;
+  std::uint64_t candidates = 0, nothing_fits = 0, over_limits = 0, too_few_tokens = 0, outside_law = 0;
   BudgetCandidate choice, nominal;
   double tokens_per_active = 0, nominal_probability = 0;
   // The certainty.
@@ -26,6 +29,8 @@ struct FileRow {
   double least_mean = 0, optimism = 0, time_error = 0;
   Span active, total, sparsity, split, experts;
   double total_multiple = 0, tokens_multiple = 0;
+
+  BudgetTerms terms() const;
 };
 /// Columns that answer a budget again, the rest, and those of prices.
 std::span<const Column<FileRow>> row_keys();

@@ -84,6 +84,17 @@ BudgetTable make_budget_table(const Results&, const Study&, const DrawSettings&)
 /// Throws InputError where the law or goodput preset has changed since the sweep.
 void check_answering_presets(const Results&, const Study&);
 
+/// What a planner pins besides the budget.
+struct BudgetTerms {
+  std::int64_t spare_nodes = 0;  ///< wait for failures: paid for besides those that train
+  double stopped_days = 0;       ///< planned stops: paid for, nothing trains
+  // Limits for serving; architectures above them are left out.
+  std::optional<double> most_total, most_active;  ///< non-embedding parameters
+  std::optional<double> most_weight_bytes;        ///< [B] all stored weights at weight_bytes each
+  double weight_bytes = 2;                        ///< [B] of a weight at inference
+  bool operator==(const BudgetTerms&) const = default;
+};
+
 /// An architecture at a budget.
 struct BudgetCandidate {
   std::uint32_t architecture = 0;
@@ -112,13 +123,14 @@ struct Span {
 struct BudgetAnswer {
   std::string cluster, device;
   std::int64_t nodes = 0, devices = 0;
-  double days = 0, device_hours = 0;
+  double days = 0, device_hours = 0;  ///< device-hours of spare nodes and planned stops included
+  BudgetTerms terms;
   double time_error = 0;      ///< relative sd of a predicted step time, common and individual part together
   bool interpolated = false;  ///< between two node counts; plans are those of `plan_nodes` nodes
   std::int64_t low_nodes = 0, high_nodes = 0, plan_nodes = 0;
 
   std::vector<BudgetCandidate> candidates;  ///< ascending predicted loss; empty: nothing can be trained
-  std::size_t nothing_fits = 0, too_few_tokens = 0, outside_law = 0;  ///< architectures left out
+  std::size_t nothing_fits = 0, over_limits = 0, too_few_tokens = 0, outside_law = 0;  ///< left out
 
   // The certainty; has_certainty is false where it was not asked for or nothing can be trained.
   bool has_certainty = false;
@@ -144,16 +156,18 @@ std::vector<std::string> cluster_names(const BudgetTable&);
 /// Node counts of a cluster, ascending.
 std::vector<std::int64_t> node_counts(const BudgetTable&, const std::string& cluster);
 
-/// Devices of a number of nodes. Throws InputError as answer_budget() does.
-std::int64_t device_count(const BudgetTable&, const std::string& cluster, std::int64_t nodes);
+/// Devices that train on a number of nodes, and those of the spare nodes. Throws InputError as
+/// answer_budget() does.
+std::int64_t device_count(const BudgetTable&, const std::string& cluster, std::int64_t nodes,
+                          std::int64_t spare_nodes = 0);
 
 /// Fills the certainty of an answer whose candidates are ranked, from what is known already; false: it is
 /// not.
 using CertaintySource = std::function<bool(BudgetAnswer&)>;
 /// The answer to one budget. `cluster` may be empty where the table has one. Throws InputError: unknown or
-/// missing cluster, nodes outside those swept, days not positive or not finite.
+/// missing cluster, nodes outside those swept, days not positive or not finite, stops longer than the window.
 BudgetAnswer answer_budget(const BudgetTable&, const std::string& cluster, std::int64_t nodes, double days,
-                           bool certainty = true, const CertaintySource& known = {});
+                           bool certainty = true, const BudgetTerms& = {}, const CertaintySource& known = {});
 
 /// The best candidate of a class of architectures.
 struct BudgetClass {

@@ -53,6 +53,19 @@ std::string verdict_text(const std::optional<Transfer>& moved) {
   return fmt::format("{:+.4f} nats, {}", moved->gap, moved->tied ? "a near tie" : "worse");
 }
 
+/// What the budgets of a position cost, in one line; "" where they have no price.
+std::string costs_text(const std::vector<std::vector<const BudgetAnswer*>>& clusters, std::size_t position,
+                       const DeviceHours& hours) {
+  std::vector<double> costs;
+  for (const auto& list : clusters)
+    if (const auto usd = device_hour(hours, list[position]->cluster, list[position]->device).usd)
+      costs.push_back(*usd * list[position]->device_hours / 1e6);
+  if (costs.empty()) return "";
+  const auto [low, high] = std::minmax_element(costs.begin(), costs.end());
+  return *high <= *low * (1 + 1e-9) ? fmt::format("{:.4g} million USD each\n", *low)
+                                    : fmt::format("{:.4g} to {:.4g} million USD\n", *low, *high);
+}
+
 }  // namespace
 
 Json comparison_json(const BudgetTable& t, const std::vector<BudgetAnswer>& answers,
@@ -95,13 +108,13 @@ std::string comparison_text(const BudgetTable& t, const std::vector<BudgetAnswer
                             const DeviceHours& hours) {
   const auto clusters = by_cluster(answers);
   if (clusters.empty()) return "";
-  const bool priced = hours.usd.given();
   std::size_t stays = 0, moves = 0;
   std::string out =
       fmt::format("\nHow the optimum moves\n{:<18} {:>7} {:>6} {:<16} {:>6} {:>5} {:>6} {}\n", "cluster",
                   "devices", "days", "choice", "D 1e12", "MFU %", "loss", "the first cluster's choice here");
   for (std::size_t i = 0; i < clusters.front().size(); ++i) {
     const BudgetAnswer& first = *clusters.front()[i];
+    out += costs_text(clusters, i, hours);
     for (const auto& list : clusters) {
       const BudgetAnswer& a = *list[i];
       out += fmt::format("{:<18.18} {:>7} {:>6.4g} ", a.cluster, a.devices, a.days);
@@ -115,8 +128,6 @@ std::string comparison_text(const BudgetTable& t, const std::vector<BudgetAnswer
                          c.tokens / 1e12, 100 * c.mfu, c.loss, &a == &first ? "" : verdict_text(moved));
       if (&a != &first) ++(moved && (moved->same || moved->tied) ? stays : moves);
     }
-    if (const auto usd = device_hour(hours, first.cluster, first.device).usd; priced && usd)
-      out += fmt::format("  {:.4g} million USD on the first\n", *usd * first.device_hours / 1e6);
   }
   return out + fmt::format("the first cluster's choice is the same or a near tie in {} of {} comparisons\n",
                            stays, stays + moves);

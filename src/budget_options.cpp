@@ -2,12 +2,39 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "io/toml_reader.hpp"
 #include "src/budget_output.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
 
-void add_budget_options(CLI::App& app, BudgetOptions& o, const std::string& days_default) {
+namespace {
+
+void check_terms(const BudgetTerms& terms) {
+  if (terms.spare_nodes < 0 || terms.spare_nodes > 1'000'000)
+    throw InputError(fmt::format("--spare-nodes {}", terms.spare_nodes),
+                     "a number of nodes from 0 to a million is needed", "correct it.");
+  if (!(terms.stopped_days >= 0) || !std::isfinite(terms.stopped_days))
+    throw InputError(fmt::format("--stopped-days {}", terms.stopped_days), "stops last some time or none",
+                     "give days, for example 1.5.");
+  for (const auto& [option, limit] : {std::pair{"--max-total", terms.most_total},
+                                      {"--max-active", terms.most_active},
+                                      {"--max-weight-memory", terms.most_weight_bytes},
+                                      {"--weight-bytes", std::optional<double>(terms.weight_bytes)}})
+    if (limit && (!(*limit > 0) || !std::isfinite(*limit)))
+      throw InputError(fmt::format("{} {}", option, *limit), "a positive, finite number is needed",
+                       "correct it.");
+}
+
+}  // namespace
+
+void add_budget_options(CLI::App& app, BudgetOptions& o, const std::string& nodes_default,
+                        const std::string& days_default) {
+  app.add_option("--nodes", o.nodes, "Numbers of nodes, comma-separated" + nodes_default);
+  app.add_option("--devices", o.devices, "Numbers of devices instead, the same on every cluster");
   app.add_option("--days", o.days, "Windows in days, comma-separated" + days_default);
   app.add_option("--device-hours", o.device_hours, "Budgets in device-hours instead of days");
   app.add_option("--usd", o.usd, "Budgets in USD instead of days, at --price (default: preset)");
@@ -16,10 +43,24 @@ void add_budget_options(CLI::App& app, BudgetOptions& o, const std::string& days
                  "USD per device-hour: a number, preset, or by device or cluster: b200=5.94,h100=2.27");
   app.add_option("--joules", o.joules,
                  "Joules per device-hour of the facility: a number, preset, or by device or cluster");
+  app.add_option("--spare-nodes", o.terms.spare_nodes,
+                 "Nodes that wait for failures, paid for besides --nodes");
+  app.add_option("--stopped-days", o.terms.stopped_days, "Planned stops within each window, in days");
+  app.add_option("--max-total", o.terms.most_total, "Limit for serving: most non-embedding parameters");
+  app.add_option("--max-active", o.terms.most_active,
+                 "Limit for serving: most active non-embedding parameters");
+  app.add_option("--max-weight-memory", o.weight_memory,
+                 "Limit for serving: most memory of all weights, \"1.2 TB\"; key/value caches come on top");
+  app.add_option("--weight-bytes", o.terms.weight_bytes, "Bytes of a weight at inference")
+      ->capture_default_str();
 }
 
 Budgets parse_budgets(const BudgetOptions& o) {
   Budgets out;
+  if (!o.nodes.empty() && !o.devices.empty())
+    throw InputError("--nodes and --devices", "each says how large the cluster is", "give one of them.");
+  if (!o.nodes.empty()) out.nodes = parse_counts(o.nodes, "--nodes");
+  if (!o.devices.empty()) out.devices = parse_counts(o.devices, "--devices");
   std::string given;
   for (const auto& [option, list, unit] : {std::tuple{"--days", &o.days, BudgetUnit::days},
                                            {"--device-hours", &o.device_hours, BudgetUnit::device_hours},
@@ -33,10 +74,40 @@ Budgets parse_budgets(const BudgetOptions& o) {
     out.unit = unit;
     out.amounts = parse_amounts(*list, option);
   }
+  out.terms = o.terms;
+  if (!o.weight_memory.empty())
+    out.terms.most_weight_bytes = parse_bytes(o.weight_memory, "--max-weight-memory");
+  check_terms(out.terms);
   if (!o.price.empty()) out.hours.usd = parse_rate(o.price, "--price");
   if (!o.joules.empty()) out.hours.joules = parse_rate(o.joules, "--joules");
   if (out.unit == BudgetUnit::usd && !out.hours.usd.given()) out.hours.usd.preset = true;
   if (out.unit == BudgetUnit::mwh && !out.hours.joules.given()) out.hours.joules.preset = true;
+  return out;
+}
+
+void check_names(const Budgets& budgets, const BudgetTable& table) {
+  std::vector<std::string> known = cluster_names(table);
+  for (const TableCluster& c : table.clusters)
+    if (std::find(known.begin(), known.end(), c.device) == known.end()) known.push_back(c.device);
+  check_names(budgets.hours.usd, "--price", known);
+  check_names(budgets.hours.joules, "--joules", known);
+}
+
+std::vector<std::int64_t> Budgets::sizes(const BudgetTable& table, const std::string& cluster) const {
+  if (!nodes.empty()) return nodes;
+  const auto names = cluster_names(table);
+  const std::string name = cluster.empty() ? names.front() : cluster;  // of several, the answer refuses
+  if (devices.empty()) return node_counts(table, name);
+  const auto at = std::find_if(table.clusters.begin(), table.clusters.end(),
+                               [&](const TableCluster& c) { return c.name == name; });
+  std::vector<std::int64_t> out;
+  if (at == table.clusters.end()) return out;
+  for (const std::int64_t count : devices) {
+    if (count % at->node_devices != 0)
+      throw InputError(fmt::format("--devices {}", count),
+                       fmt::format("a node of {} has {}", name, at->node_devices), "give whole nodes.");
+    out.push_back(count / at->node_devices);
+  }
   return out;
 }
 
@@ -46,7 +117,7 @@ std::vector<double> Budgets::days(const BudgetTable& table, const std::string& c
   if (unit == BudgetUnit::days) return amounts;
   const auto names = cluster_names(table);
   const std::string name = cluster.empty() ? names.front() : cluster;  // of several, the answer refuses
-  const auto devices = static_cast<double>(device_count(table, cluster, nodes));
+  const auto devices = static_cast<double>(device_count(table, cluster, nodes, terms.spare_nodes));
   const auto at = std::find_if(table.clusters.begin(), table.clusters.end(),
                                [&](const TableCluster& c) { return c.name == name; });
   const DeviceHour hour = device_hour(hours, name, at->device);

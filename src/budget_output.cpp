@@ -138,6 +138,16 @@ std::vector<std::string> items(const std::string& list, const std::string& optio
   return out;
 }
 
+Json terms_json(const BudgetTerms& terms) {
+  const auto limit = [](const std::optional<double>& most) { return most ? Json(*most) : Json(nullptr); };
+  return {{"spare_nodes", terms.spare_nodes},
+          {"stopped_days", terms.stopped_days},
+          {"max_total_parameters", limit(terms.most_total)},
+          {"max_active_parameters", limit(terms.most_active)},
+          {"max_weight_bytes", limit(terms.most_weight_bytes)},
+          {"weight_bytes", terms.weight_bytes}};
+}
+
 }  // namespace
 
 Json budget_row_json(const BudgetTable& t, const BudgetAnswer& a, const DeviceHour& hour) {
@@ -145,11 +155,14 @@ Json budget_row_json(const BudgetTable& t, const BudgetAnswer& a, const DeviceHo
            {"devices", a.devices}, {"days", a.days},     {"device_hours", a.device_hours}};
   if (hour.usd) row["usd"] = a.device_hours * *hour.usd;
   if (hour.joules) row["joules"] = a.device_hours * *hour.joules;
+  if (a.terms != BudgetTerms{}) row["terms"] = terms_json(a.terms);
   row["interpolated"] = a.interpolated;
   row["plan_nodes"] = a.plan_nodes;
   row["candidates"] = a.candidates.size();
-  row["left_out"] = {
-      {"nothing_fits", a.nothing_fits}, {"too_few_tokens", a.too_few_tokens}, {"outside_law", a.outside_law}};
+  row["left_out"] = {{"nothing_fits", a.nothing_fits},
+                     {"over_limits", a.over_limits},
+                     {"too_few_tokens", a.too_few_tokens},
+                     {"outside_law", a.outside_law}};
   for (const char* key :
        {"name", "architecture", "non_embedding", "all", "plan", "step_seconds", "memory_bytes", "mfu",
         "goodput", "tokens", "tokens_per_active_parameter", "tokens_cut", "loss"})
@@ -167,14 +180,14 @@ Json budget_row_json(const BudgetTable& t, const BudgetAnswer& a, const DeviceHo
   return row;
 }
 
-std::vector<std::int64_t> parse_nodes(const std::string& list) {
+std::vector<std::int64_t> parse_counts(const std::string& list, const std::string& option) {
   std::vector<std::int64_t> out;
-  for (const auto& item : items(list, "--nodes")) {
-    const std::int64_t nodes = parse_whole(item, "--nodes");
-    if (nodes <= 0)
-      throw InputError(fmt::format("--nodes {}", nodes), "a cluster has nodes",
+  for (const auto& item : items(list, option)) {
+    const std::int64_t count = parse_whole(item, option);
+    if (count <= 0)
+      throw InputError(fmt::format("{} {}", option, count), "a cluster has nodes",
                        "give positive whole numbers.");
-    if (std::find(out.begin(), out.end(), nodes) == out.end()) out.push_back(nodes);
+    if (std::find(out.begin(), out.end(), count) == out.end()) out.push_back(count);
   }
   return out;
 }

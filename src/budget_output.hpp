@@ -31,7 +31,7 @@ std::string comparison_text(const BudgetTable&, const std::vector<BudgetAnswer>&
 std::vector<std::string> price_notes(const std::vector<BudgetAnswer>&, const DeviceHours&);
 
 /// "16,32,64" -> numbers. Throws InputError naming the option: no number, not whole, not positive.
-std::vector<std::int64_t> parse_nodes(const std::string& list);
+std::vector<std::int64_t> parse_counts(const std::string& list, const std::string& option);
 /// "10,20.5" -> numbers, positive and finite. Throws InputError naming the option.
 std::vector<double> parse_amounts(const std::string& list, const std::string& option);
 

@@ -59,8 +59,8 @@ std::string budget_text(const BudgetTable& t, const std::vector<BudgetAnswer>& a
     out += fmt::format("{:>4}{} {:>6.4g} {:>8.4g} ", a.nodes, a.interpolated ? '*' : ' ', a.days, budget);
     between = between || a.interpolated;
     if (a.candidates.empty()) {
-      out += fmt::format("nothing to train: {} do not fit, {} see too few tokens\n", a.nothing_fits,
-                         a.too_few_tokens);
+      out += fmt::format("nothing to train: {} do not fit, {} are above a limit, {} see too few tokens\n",
+                         a.nothing_fits, a.over_limits, a.too_few_tokens);
       continue;
     }
     const BudgetCandidate& c = a.candidates[a.choice()];
@@ -89,8 +89,12 @@ std::string budget_details(const BudgetTable& t, const BudgetAnswer& a, const De
     out += fmt::format(
         "between {} and {} swept nodes: MFU and goodput interpolated in log(nodes), plans of {} nodes\n",
         a.low_nodes, a.high_nodes, a.plan_nodes);
-  out += fmt::format("{} architectures; of {} nothing fits, {} see too few tokens, {} have no loss\n",
-                     a.candidates.size(), a.nothing_fits, a.too_few_tokens, a.outside_law);
+  if (a.terms.spare_nodes > 0 || a.terms.stopped_days > 0)
+    out += fmt::format("{} spare nodes and {:g} days of planned stops are paid for and do not train\n",
+                       a.terms.spare_nodes, a.terms.stopped_days);
+  out += fmt::format(
+      "{} architectures; of {} nothing fits, {} are above a limit, {} see too few tokens, {} have no loss\n",
+      a.candidates.size(), a.nothing_fits, a.over_limits, a.too_few_tokens, a.outside_law);
   if (a.candidates.empty()) return out + "nothing to train\n";
   const BudgetCandidate& c = a.candidates[a.choice()];
   const ParameterCount& n = t.counts[c.architecture];

@@ -17,14 +17,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string table, nodes, cluster;
+  std::string table, cluster;
   bool fast = false;
   BudgetOptions budgets;
 };
 
 /// How the certainty of the answers came about.
-std::string certainty_text(const BudgetTable& table, bool fast, bool recomputed) {
+std::string certainty_text(const BudgetTable& table, bool fast, bool recomputed, bool stored) {
   if (fast) return "predicted losses alone; leave out --fast for the certainty";
+  if (!recomputed && !stored) return "";  // nothing can be trained
   return fmt::format("certainty {}: {} members x {} draws, seed {}",
                      recomputed ? "computed again for this budget" : "as stored with the table",
                      table.draws.members, table.draws.replicates, table.draws.seed);
@@ -34,14 +35,19 @@ int run(const Options& o, bool json) {
   const Budgets budgets = parse_budgets(o.budgets);
   if (budgets.amounts.empty())
     throw InputError("no budget", "lookup answers a window", "give --days, --device-hours, --usd or --mwh.");
-  const auto nodes = parse_nodes(o.nodes);
+  if (budgets.nodes.empty() && budgets.devices.empty())
+    throw InputError("no size", "lookup answers a number of nodes", "give --nodes or --devices.");
   const BudgetFile file(o.table);
   const BudgetTable& table = file.table();
+  check_names(budgets, table);
   std::vector<BudgetAnswer> answers;
-  for (const std::int64_t n : nodes)
+  for (const std::int64_t n : budgets.sizes(table, o.cluster))
     for (const double days : budgets.days(table, o.cluster, n))
-      answers.push_back(file.answer(o.cluster, n, days, !o.fast));
+      answers.push_back(file.answer(o.cluster, n, days, !o.fast, budgets.terms));
+  if (answers.empty())
+    answer_budget(table, o.cluster, 1, 1);  // an unknown cluster: let the answer's check say so
   const auto any = [&](auto test) { return std::any_of(answers.begin(), answers.end(), test); };
+  const bool stored = any([](const BudgetAnswer& a) { return a.stored; });
   const bool recomputed = any([](const BudgetAnswer& a) { return a.has_certainty && !a.stored; });
   if (json) {
     Json rows = Json::array();
@@ -50,13 +56,13 @@ int run(const Options& o, bool json) {
     fmt::print("{}\n", Json{{"title", table.title},
                             {"law", table.law.name},
                             {"certainty_recomputed", recomputed},
-                            {"certainty_stored", any([](const BudgetAnswer& a) { return a.stored; })},
+                            {"certainty_stored", stored},
                             {"rows", rows},
                             {"notes", price_notes(answers, budgets.hours)}}
                            .dump(2));
   } else {
     for (const auto& a : answers) fmt::print("{}\n", budget_details(table, a, budgets.hours));
-    fmt::print("{}\n", certainty_text(table, o.fast, recomputed));
+    fmt::print("{}\n", certainty_text(table, o.fast, recomputed, stored));
   }
   return any([](const BudgetAnswer& a) { return !a.candidates.empty(); }) ? kDone : kNothingFeasible;
 }
@@ -68,9 +74,7 @@ void add_lookup(CLI::App& app, Session& session) {
   CLI::App* sub = app.add_subcommand(
       "lookup", "Any budget from a table: exact in days, interpolated between node counts");
   sub->add_option("TABLE", o->table, "Table written by tessera table -o, HDF5 or JSON")->required();
-  sub->add_option("--nodes", o->nodes, "Numbers of nodes, comma-separated, within those of the table")
-      ->required();
-  add_budget_options(*sub, o->budgets, "");
+  add_budget_options(*sub, o->budgets, ", within those of the table", "");
   sub->add_option("--cluster", o->cluster, "Which cluster, where the table has several");
   sub->add_flag("--fast", o->fast,
                 "Predicted losses alone, in milliseconds: the choice is then the lowest of them");

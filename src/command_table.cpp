@@ -7,6 +7,7 @@
 
 #include "command.hpp"
 #include "io/budget_file.hpp"
+#include "io/budget_reader.hpp"
 #include "io/file_system.hpp"
 #include "io/study_reader.hpp"
 #include "src/budget_options.hpp"
@@ -19,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string results, nodes, cluster, csv;
+  std::string results, cluster, csv, goodput;
   std::vector<std::string> out;
   DrawSettings draws;
   BudgetOptions budgets;
@@ -27,13 +28,12 @@ struct Options {
 
 /// Every budget asked for: clusters x nodes x windows.
 std::vector<BudgetAnswer> answers_of(const BudgetTable& table, const Options& o, const Budgets& budgets) {
-  const auto asked = o.nodes.empty() ? std::vector<std::int64_t>{} : parse_nodes(o.nodes);
   const auto clusters = o.cluster.empty() ? cluster_names(table) : std::vector<std::string>{o.cluster};
   std::vector<BudgetAnswer> answers;
   for (const auto& cluster : clusters)
-    for (const std::int64_t nodes : asked.empty() ? node_counts(table, cluster) : asked)
+    for (const std::int64_t nodes : budgets.sizes(table, cluster))
       for (const double days : budgets.days(table, cluster, nodes))
-        answers.push_back(answer_budget(table, cluster, nodes, days));
+        answers.push_back(answer_budget(table, cluster, nodes, days, true, budgets.terms));
   // A cluster that is not in the table has no node counts: let the answer's own check say what is there.
   if (answers.empty()) answer_budget(table, o.cluster, 1, 1);
   return answers;
@@ -69,9 +69,11 @@ int run(const Options& o, bool json) {
       throw InputError("-o " + path, "it is a folder", "name a file: NAME.h5 or NAME.json.");
   }
   const ResultsReader reader(o.results);
-  const Study study = restore_study(reader.results().source, o.results + " (/study/input)");
+  Study study = restore_study(reader.results().source, o.results + " (/study/input)");
   check_answering_presets(reader.results(), study);
+  if (!o.goodput.empty()) study.goodput = read_goodput(o.goodput);  // plans do not depend on it
   const BudgetTable table = make_budget_table(reader.results(), study, o.draws);
+  check_names(budgets, table);
   const auto answers = answers_of(table, o, budgets);
   Json rows = Json::array();
   bool any = false;
@@ -102,15 +104,17 @@ void add_table(CLI::App& app, Session& session) {
   CLI::App* sub =
       app.add_subcommand("table", "The best architecture of many budgets, and how sure each answer is");
   sub->add_option("RESULTS", o->results, "results.h5 of a sweep")->required();
-  sub->add_option(
-      "--nodes", o->nodes,
-      "Numbers of nodes, comma-separated (default: those swept); between them MFU is interpolated");
-  add_budget_options(*sub, o->budgets, " (default: those of the study)");
+  add_budget_options(*sub, o->budgets, " (default: those swept); between them MFU is interpolated",
+                     " (default: those of the study)");
   sub->add_option("--cluster", o->cluster, "One of several clusters of the study, by name (default: all)");
   sub->add_option("--members", o->draws.members, "Members of the law's ensemble")->capture_default_str();
   sub->add_option("--draws", o->draws.replicates, "Draws of the step-time error per member")
       ->capture_default_str();
   sub->add_option("--seed", o->draws.seed, "Seed of the draws")->capture_default_str();
+  sub->add_option(
+      "--goodput", o->goodput,
+      "Share of the window that trains, in place of the study's: a number in (0, 1], a preset, or one with "
+      "changes: llama3,other_losses=0.03");
   sub->add_option("--csv", o->csv, "Write the rows to this CSV file");
   sub->add_option(
          "-o,--out", o->out,

@@ -432,7 +432,8 @@ TEST_CASE("money, energy and device-hours buy windows", "[table]") {
   CHECK(*preset.joules == Approx(energy_kwh(read_power("h100"), 1) * 3.6e6));
   REQUIRE(preset.notes.size() == 2);
   CHECK_THAT(preset.notes[0], Catch::Contains("2026"));
-  for (const char* bad : {"", "x", "-1", "0", "nan", "b200=", "1,2", "b200=1,b200=2", "preset,3"}) {
+  for (const char* bad :
+       {"", "x", "-1", "0", "nan", "b200=", "1,2", "b200=1,b200=2", "preset,3", "b200", "preset,b200"}) {
     INFO(bad);
     if (*bad == '\0')
       CHECK(!parse_rate(bad, "--price").given());
