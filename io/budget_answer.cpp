@@ -154,6 +154,10 @@ double largest_run(const Law& law, LawAxis axis) {
   return 0;
 }
 
+std::string without(const std::string& text, const std::string& start) {
+  return text.rfind(start, 0) == 0 ? text.substr(start.size()) : text;
+}
+
 void add_extrapolation(const BudgetTable& table, BudgetAnswer& answer) {
   const BudgetCandidate& c = answer.candidates[answer.choice()];
   const LawPoint point =
@@ -176,11 +180,13 @@ void add_extrapolation(const BudgetTable& table, BudgetAnswer& answer) {
     add(repetition_notes(*table.value.repetition, c.tokens, table.value.unique_tokens));
   const double batch = static_cast<double>(c.plan.batch) * static_cast<double>(table.sequence);
   const auto& penalty = table.value.critical_batch;
-  const auto notes = batch_notes(penalty ? *penalty : read_critical_batch("moe"), c.tokens, batch);
-  if (penalty)
-    add(notes);
-  else if (!notes.empty())
+  auto notes = batch_notes(penalty ? *penalty : read_critical_batch("moe"), c.tokens, batch);
+  if (penalty) {
+    for (auto& note : notes) answer.warnings.push_back(without(note, "if applied, "));
+  } else if (!notes.empty()) {
+    for (auto& note : notes) note = without(without(without(note, "strong "), "warning: "), "note: ");
     answer.warnings.push_back(fmt::format("note: the batch penalty is off; {}", fmt::join(notes, "; ")));
+  }
 }
 
 /// Whole nodes between two sizes; a size that was swept keeps its own devices, which may leave some of a node

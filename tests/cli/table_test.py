@@ -132,6 +132,11 @@ class Table(ProgramTest):
         self.assertEqual(half["rows"][0]["loss"], whole["rows"][0]["loss"])
         self.assertEqual(half["rows"][0]["goodput"], 0.5)
 
+    def test_the_batch_penalty_says_that_it_is_off(self):
+        for row in self.answer["rows"]:
+            notes = [w for w in row["extrapolation"]["warnings"] if "batch" in w]
+            self.assertTrue(all(n.startswith("note: the batch penalty is off; ") for n in notes), notes)
+
     def test_clusters_are_compared(self):
         comparison = self.answer["comparison"]
         self.assertEqual(len(comparison), 4)
