@@ -34,6 +34,10 @@ Uncertainty make_uncertainty(const BudgetTable& table, double time_error) {
   u.replicates = static_cast<std::size_t>(table.draws.replicates);
   u.law = table.law;
   u.members = ensemble_members(table.law, static_cast<std::size_t>(table.draws.members), u.seed);
+  // A law with fewer members, or none but itself, takes turns: the step-time errors are drawn as often all
+  // the same.
+  for (std::size_t m = 0; u.members.size() < static_cast<std::size_t>(table.draws.members); ++m)
+    u.members.push_back(u.members[m]);
   u.time.common = std::min(table.settings.common_time_error, time_error);
   u.time.individual = std::sqrt(std::max(0.0, time_error * time_error - u.time.common * u.time.common));
   u.form.split_offset = table.law.form_sd;

@@ -102,6 +102,11 @@ BudgetTable make_budget_table(const Results& results, const Study& study, const 
   return t;
 }
 
+std::int64_t law_member_count(const BudgetTable& table) {
+  if (table.law.members.empty()) return table.law.level_slope ? table.draws.members : 1;
+  return std::min(table.draws.members, static_cast<std::int64_t>(table.law.members.size()));
+}
+
 std::vector<std::string> cluster_names(const BudgetTable& table) {
   std::vector<std::string> names;
   for (const auto& c : table.clusters)

@@ -76,6 +76,9 @@ struct BudgetTable {
   std::vector<TableCandidate> candidates;  ///< ascending (cluster, architecture, batch)
 };
 
+/// Different members that the law's ensemble gives the draws; 1: it has none, its own error is in no draw.
+std::int64_t law_member_count(const BudgetTable&);
+
 /// From the best plans of a results file and the study behind it. Throws InputError: no plan fits anywhere,
 /// the study has other clusters or architectures than the results, a law that predicts no loss, draws not
 /// positive.

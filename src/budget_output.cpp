@@ -101,7 +101,7 @@ Json ninety_json(const BudgetTable& t, const BudgetAnswer& a) {
 void add_certainty_json(const BudgetTable& t, const BudgetAnswer& a, Json& row) {
   for (const char* key : {"probability_best", "near_ties", "regret_nats", "regret_in_device_hours",
                           "loss_mean", "loss_sd", "ninety_set", "ties", "without_token_cap", "by_source",
-                          "compressed_spread", "draws", "candidates_drawn", "optimism_nats"})
+                          "compressed_spread", "draws", "law_members", "candidates_drawn", "optimism_nats"})
     row[key] = nullptr;
   if (!a.has_certainty) return;
   const CandidateVerdict& v = a.decision.verdicts[a.decision.choice];
@@ -124,6 +124,7 @@ void add_certainty_json(const BudgetTable& t, const BudgetAnswer& a, Json& row) 
   row["compressed_spread"] = other_json(t, a.compressed);
   row["compressed_spread"]["slope"] = t.settings.compressed_slope;
   row["draws"] = a.draws;
+  row["law_members"] = law_member_count(t);
   row["candidates_drawn"] = a.considered;
   row["optimism_nats"] = a.decision.optimism;
 }

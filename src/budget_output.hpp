@@ -27,6 +27,9 @@ nlohmann::ordered_json comparison_json(const BudgetTable&, const std::vector<Bud
                                        const DeviceHours&);
 std::string comparison_text(const BudgetTable&, const std::vector<BudgetAnswer>&, const DeviceHours&);
 
+/// What the certainty is drawn over.
+std::string draws_text(const BudgetTable&);
+
 /// Date, source and weakness of prices and powers that come from presets, each once.
 std::vector<std::string> price_notes(const std::vector<BudgetAnswer>&, const DeviceHours&);
 

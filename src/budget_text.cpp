@@ -41,6 +41,15 @@ std::vector<std::string> price_notes(const std::vector<BudgetAnswer>& answers, c
   return notes;
 }
 
+std::string draws_text(const BudgetTable& t) {
+  const std::int64_t members = law_member_count(t), draws = t.draws.members * t.draws.replicates;
+  if (members == 1)
+    return fmt::format("{} draws of the step-time error; law {} has no ensemble, so its own error is in none",
+                       draws, t.law.name);
+  return fmt::format("{} draws, seed {}: {} members of law {} x {}", draws, t.draws.seed, members, t.law.name,
+                     draws / members);
+}
+
 std::string budget_text(const BudgetTable& t, const std::vector<BudgetAnswer>& answers,
                         const DeviceHours& hours) {
   const bool priced = hours.usd.given();
@@ -70,9 +79,7 @@ std::string budget_text(const BudgetTable& t, const std::vector<BudgetAnswer>& a
                        a.decision.near_ties, a.decision.ninety_set.size(), v.regret,
                        name_of(t, a.candidates.front().architecture));
   }
-  out += fmt::format(
-      "choice: least expected regret over {} members x {} draws of law {}; ties and 90 % set count it\n",
-      t.draws.members, t.draws.replicates, t.law.name);
+  out += "choice: least expected regret over " + draws_text(t) + "; ties and 90 % set count it\n";
   if (between)
     out +=
         "*: between swept node counts: MFU and goodput interpolated in log(nodes), plans of the nearer "

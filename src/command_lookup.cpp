@@ -26,9 +26,9 @@ struct Options {
 std::string certainty_text(const BudgetTable& table, bool fast, bool recomputed, bool stored) {
   if (fast) return "predicted losses alone; leave out --fast for the certainty";
   if (!recomputed && !stored) return "";  // nothing can be trained
-  return fmt::format("certainty {}: {} members x {} draws, seed {}",
+  return fmt::format("certainty {}: {}",
                      recomputed ? "computed again for this budget" : "as stored with the table",
-                     table.draws.members, table.draws.replicates, table.draws.seed);
+                     draws_text(table));
 }
 
 int run(const Options& o, bool json) {

@@ -262,6 +262,24 @@ TEST_CASE("what turns tokens into effective tokens is in the file", "[table]") {
   CHECK(a.candidates[0].loss > answer_budget(table(), "", 32, 20, false).candidates[0].loss);
 }
 
+TEST_CASE("a law with fewer members, or none, is drawn as often", "[table]") {
+  Study s = swept().study;
+  const auto members = ensemble_members(s.law, 3, 1);
+  s.law.level_slope.reset();
+  const BudgetTable none = make_budget_table(swept().results, s, {64, 2, 1});
+  CHECK(law_member_count(none) == 1);
+  const BudgetAnswer a = answer_budget(none, "", 32, 20);
+  CHECK(a.draws == 128);
+  CHECK(a.law_only.probability == 1);  // its own error is unknown, not nothing: the text says so
+  CHECK(a.law_only.regret == 0);
+  CHECK(a.time_only.regret > 0);
+  s.law.members = members;
+  const BudgetTable few = make_budget_table(swept().results, s, {64, 2, 1});
+  CHECK(law_member_count(few) == 3);
+  CHECK(answer_budget(few, "", 32, 20).draws == 128);
+  CHECK(law_member_count(table()) == 64);
+}
+
 TEST_CASE("what cannot be answered is refused with what there is", "[table]") {
   const BudgetTable t = table();
   CHECK_THROWS_WITH(answer_budget(t, "", 16, 20), Catch::Contains("32, 64"));
