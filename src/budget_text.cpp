@@ -46,8 +46,8 @@ std::string draws_text(const BudgetTable& t) {
   if (members == 1)
     return fmt::format("{} draws of the step-time error; law {} has no ensemble, so its own error is in none",
                        draws, t.law.name);
-  return fmt::format("{} draws, seed {}: {} members of law {} x {}", draws, t.draws.seed, members, t.law.name,
-                     draws / members);
+  return fmt::format("{} draws, seed {}, over {} members of law {}", draws, t.draws.seed, members,
+                     t.law.name);
 }
 
 std::string budget_text(const BudgetTable& t, const std::vector<BudgetAnswer>& answers,
