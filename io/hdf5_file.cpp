@@ -13,8 +13,13 @@
 namespace tessera {
 namespace {
 
-// HDF5 prints its error stack by default; we turn it into exceptions instead.
-void quiet() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+// HDF5 prints its error stack by default; we turn it into exceptions instead. Nor may it close files at exit: one whose
+// disk is full cannot be closed, and it then reads what it has freed.
+void quiet() {
+  static const bool no_exit_handler = H5dont_atexit() >= 0;
+  (void)no_exit_handler;
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
 
 extern "C" herr_t keep_first(unsigned n, const H5E_error2_t* error, void* text) {
   if (n == 0 && error->desc) *static_cast<std::string*>(text) = error->desc;

@@ -32,6 +32,8 @@ double Cluster::peak(Precision p) const {
   switch (p) {
     case Precision::bf16: return device.peak_bf16;
     case Precision::nvfp4: return device.peak_fp4;
+    // Units that scale blocks of numbers came with 4-bit formats: a device without those runs plain fp8 alone.
+    case Precision::mxfp8: return device.peak_fp4 > 0 ? device.peak_fp8 : 0;
     default: return device.peak_fp8;
   }
 }

@@ -111,8 +111,18 @@ void write(const Export& e, const std::string& out) {
   }
 }
 
+// The notes speak of the file by the name it is given.
+void rename_first(Export& e, const std::string& out) {
+  if (out.empty() || e.files.empty()) return;
+  const std::string from = e.files[0].name, to = std::filesystem::path(out).filename().string();
+  e.files[0].name = to;
+  for (std::string& note : e.notes)
+    if (const auto at = note.find(from); at != std::string::npos) note.replace(at, from.size(), to);
+}
+
 int run(const Options& o, bool json) {
-  const Export e = export_plan(o.results.empty() ? from_options(o) : from_results(o), o.format);
+  Export e = export_plan(o.results.empty() ? from_options(o) : from_results(o), o.format);
+  rename_first(e, o.out);
   if (!o.out.empty()) write(e, o.out);
   if (json) {
     nlohmann::ordered_json files = nlohmann::ordered_json::array();

@@ -186,7 +186,8 @@ int run_leverage(const Options& o, const Law& law, const LawPoint& p, double flo
 }
 
 void print_loss(const Law& law, const LawPoint& p, double value, const std::optional<Spread>& s, const std::vector<std::string>& warnings) {
-  fmt::print("law {}: {}\n  {}\n  source: {} ({})\n\n", law.name, law.title, form_info(law.form).expression, law.source, law.evidence);
+  fmt::print("law {}: {}\n  {}\n  source: {}{}\n\n", law.name, law.title, form_info(law.form).expression, law.source,
+             law.evidence.empty() ? "" : " (" + law.evidence + ")");
   const Json point = point_json(law, p);  // items() does not keep a temporary alive
   for (const auto& [key, number] : point.items()) fmt::print("  {:<28} {:.6g}\n", key, number.get<double>());
   fmt::print("\n  {:<28} {:.6f} nats/token\n", "predicted loss", value);

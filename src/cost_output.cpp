@@ -1,6 +1,7 @@
 #include "src/cost_output.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,9 @@
 
 namespace tessera {
 namespace {
+
+constexpr double kRounding = 1e-9;  // of a step: a difference of two times that is nothing
+
 
 using Json = nlohmann::ordered_json;
 
@@ -62,7 +66,7 @@ Json cost_json(const StepCost& cost) {
 void print_cost(const StepCost& cost) {
   fmt::print("step {:.6g} s (expect an error of about {:.0f} %), of which\n", cost.step_seconds, 100 * cost.expected_error);
   for (const auto& [name, seconds] : time_parts(cost.time))
-    if (seconds != 0) fmt::print("  {:<18} {:>10.4f} s  {:>5.1f} %\n", name, seconds, 100 * seconds / cost.step_seconds);
+    if (std::abs(seconds) > kRounding * cost.step_seconds) fmt::print("  {:<18} {:>10.4f} s  {:>5.1f} %\n", name, seconds, 100 * seconds / cost.step_seconds);
   const StageMemory& stage = cost.stages[static_cast<std::size_t>(cost.heaviest_stage)];
   fmt::print("memory {:.3f} GiB on stage {} (the heaviest of {}), {:.3f} GiB with reserve, {:.3f} GiB available: {}\n", cost.memory_bytes / kGiB,
              cost.heaviest_stage, cost.stages.size(), cost.memory_with_reserve_bytes / kGiB, cost.capacity_bytes / kGiB,

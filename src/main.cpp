@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Tessera finds the cluster-optimal model: the sparse architecture, token budget and execution plan of "
                "lowest predicted loss for a cluster and a window of time."};
   app.require_subcommand(1);
-  app.set_version_flag("--version", version_text(), "Version, build, compiler, MPI and HDF5");
+  app.set_version_flag("--version", version_text, "Version, build, compiler, MPI, HDF5 and kernel");
   app.footer("Example:\n  tessera plan -a mixtral_8x7b -c p6-b200 --nodes 4 --batch 512 --seq 4096\n"
              "Each command explains itself: tessera COMMAND --help");
   Session session;
