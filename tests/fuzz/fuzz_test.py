@@ -83,6 +83,8 @@ def add_kind(kind, path, mutation, commands):
             (self.dir / "out").mkdir(exist_ok=True)
             if "sweep" not in words:
                 done = run(*words, timeout=HANG)
+                if "no chart library" in done.stderr:
+                    raise unittest.SkipTest("this build has no chart library (jobs/install-chart-library.sh)")
                 self.assertEqual(done.returncode, DONE, f"{words}\n{done.stderr[-800:]}")
             subprocess.run(["rm", "-rf", self.dir / "out"], check=True)
         until = time.monotonic() + SECONDS / len(KINDS)
