@@ -111,7 +111,7 @@ std::string comparison_text(const BudgetTable& t, const std::vector<BudgetAnswer
   std::size_t stays = 0, moves = 0;
   std::string out =
       fmt::format("\nHow the optimum moves\n{:<18} {:>7} {:>6} {:<16} {:>6} {:>5} {:>6} {}\n", "cluster",
-                  "devices", "days", "choice", "D 1e12", "MFU %", "loss", "the first cluster's choice here");
+                  "devices", "days", "choice", "D 1e12", "MFU %", "loss", "the first's choice here");
   for (std::size_t i = 0; i < clusters.front().size(); ++i) {
     const BudgetAnswer& first = *clusters.front()[i];
     out += costs_text(clusters, i, hours);

@@ -44,8 +44,8 @@ std::vector<std::string> price_notes(const std::vector<BudgetAnswer>& answers, c
 std::string draws_text(const BudgetTable& t) {
   const std::int64_t members = law_member_count(t), draws = t.draws.members * t.draws.replicates;
   if (members == 1)
-    return fmt::format("{} draws of the step-time error; law {} has no ensemble, so its own error is in none",
-                       draws, t.law.name);
+    return fmt::format("{} draws of the step-time error; law {} has no ensemble: its error is in none", draws,
+                       t.law.name);
   return fmt::format("{} draws, seed {}, over {} members of law {}", draws, t.draws.seed, members,
                      t.law.name);
 }
@@ -79,7 +79,7 @@ std::string budget_text(const BudgetTable& t, const std::vector<BudgetAnswer>& a
                        a.decision.near_ties, a.decision.ninety_set.size(), v.regret,
                        name_of(t, a.candidates.front().architecture));
   }
-  out += "choice: least expected regret over " + draws_text(t) + "; ties and 90 % set count it\n";
+  out += "choice: least expected regret over " + draws_text(t) + "\nties and 90 % set count the choice\n";
   if (between)
     out +=
         "*: between swept node counts: MFU and goodput interpolated in log(nodes), plans of the nearer "

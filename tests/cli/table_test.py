@@ -150,7 +150,7 @@ class Table(ProgramTest):
             self.assertAlmostEqual(row["usd"], 5e4, places=4)
         text = run("table", self.results).stdout
         self.assertIn("How the optimum moves", text)
-        self.assertLessEqual(max(len(line) for line in text.splitlines()[:40]), 110)
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 100)
 
     def test_what_cannot_be_answered(self):
         table = self.shared / "t.h5"
