@@ -205,6 +205,8 @@ void read_plan(TomlReader reader, Study& study) {
   read_word_axis(reader, "schedule", kSchedules, plan.schedule);
   if (reader.has("precision") && plan.precision.values)
     reader.fail("precision", "given twice", "the cluster's preset says precision= as well", "keep one of them.");
+  // Left out it is bf16: a narrower format would always win, since no law prices what it costs in quality.
+  if (!reader.has("precision") && !plan.precision.values) plan.precision.values = std::vector<Precision>{Precision::bf16};
   read_word_axis(reader, "precision", kPrecisions, plan.precision);
   if (reader.has("folding"))
     for (auto& cluster : study.clusters) cluster.stack.folding = reader.flag("folding", true);

@@ -6,6 +6,7 @@
 
 #include "command.hpp"
 #include "io/architecture_fields.hpp"
+#include "io/budget_reader.hpp"
 #include "io/plan_text.hpp"
 #include "io/trust.hpp"
 #include "search/legality.hpp"
@@ -87,6 +88,18 @@ std::vector<Change> helpful_changes(const PlanQuestion& q, const Plan& base, dou
   return out;
 }
 
+// Load of the busiest rank over the mean of the ranks that share a layer's experts, by kind of balancing; empty where no
+// rank has fewer experts than another (budget-constants study, section 6).
+std::vector<std::pair<std::string, double>> busiest_ranks(const Architecture& a, const Plan& p, std::int64_t sequence) {
+  std::vector<std::pair<std::string, double>> out;
+  if (!a.is_moe() || p.ep == 1) return out;
+  const double local = double(p.micro_batch) * double(sequence) / p.cp;
+  const double per_expert = double(p.ep) * p.etp * local * double(a.top_k) / (double(p.tp) * double(a.experts));
+  for (const char* balancing : {"loss-free", "auxiliary-loss", "none"})
+    out.emplace_back(balancing, busiest_rank(read_imbalance(balancing), per_expert, double(a.experts) / p.ep, p.ep));
+  return out;
+}
+
 int run_explain(const Session& session, const Options& o) {
   Plan base;
   const PlanQuestion q = workload_question(o, &base);
@@ -112,6 +125,7 @@ int run_explain(const Session& session, const Options& o) {
   const double peak = q.cluster.device.peak_bf16 * double(plan.devices());
   auto mfu = [&](double per_token) { return per_token * tokens / (cost.step_seconds * peak); };
   const auto changes = helpful_changes(q, plan, cost.step_seconds);
+  const auto busiest = busiest_ranks(q.architecture, plan, q.sequence);
   if (session.json) {
     Json out = cost_json(cost);
     out["mfu"] = {{"law", mfu(flops.law)}, {"model", mfu(flops.model)}, {"model_full_attention", mfu(flops.model_full_attention)}, {"hardware", mfu(flops.hardware)}};
@@ -123,6 +137,8 @@ int run_explain(const Session& session, const Options& o) {
     out["tokens_per_second_per_device"] = tokens / cost.step_seconds / double(plan.devices());
     out["binds"] = binding_part(cost);
     out["outside_validation"] = trust.outside;
+    if (!busiest.empty()) out["expert_load"]["assumed"] = 1 + q.cluster.stack.imbalance;
+    for (const auto& [balancing, factor] : busiest) out["expert_load"]["expected"][balancing] = factor;
     out["changes"] = Json::array();
     for (const Change& c : changes)
       out["changes"].push_back({{"change", c.what}, {"plan", plan_json(c.plan)}, {"step_seconds", c.cost.step_seconds}, {"gain", 1 - c.cost.step_seconds / cost.step_seconds}});
@@ -137,6 +153,11 @@ int run_explain(const Session& session, const Options& o) {
              "{:.2f} % (full attention square)\nwhat binds: {}\n", tokens / cost.step_seconds / double(plan.devices()), 100 * mfu(flops.law), 100 * mfu(flops.model),
              100 * mfu(flops.model_full_attention), binding_part(cost));
   for (const auto& sentence : trust.outside) fmt::print("outside what was validated: {}\n", sentence);
+  if (!busiest.empty()) {
+    fmt::print("expert load: the busiest rank is taken to have {:.3g} times the mean; to expect of {} ranks:", 1 + q.cluster.stack.imbalance, plan.ep);
+    for (std::size_t i = 0; i < busiest.size(); ++i) fmt::print("{} {:.2f} ({})", i ? "," : "", busiest[i].second, busiest[i].first);
+    fmt::print("\n(with -c {},imbalance=0.05 it has 1.05 times the mean)\n", q.cluster.fabric.name.empty() ? "CLUSTER" : q.cluster.fabric.name);
+  }
   const double ideal = flops.model * tokens / (q.cluster.peak(plan.precision) * double(plan.devices()));
   fmt::print("limit of the hardware: {:.4g} s if every model FLOP ran at the {} peak\n", ideal, to_string(plan.precision));
   if (changes.empty()) fmt::print("no single change of the plan makes it faster\n");

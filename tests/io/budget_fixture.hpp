@@ -35,6 +35,7 @@ virtual_stages = [1]
 micro_batch = [4]
 recompute = ["selective", "full"]
 schedule = ["1f1b"]
+precision = "all"
 folding = false
 [law]
 name = "mosaic"
