@@ -9,6 +9,7 @@
 #include "io/budget_table_parts.hpp"
 #include "io/preset_reader.hpp"
 #include "io/toml_reader.hpp"
+#include "io/trust.hpp"
 #include "io/used_presets.hpp"
 #include "tessera/error.hpp"
 #include "tessera/units.hpp"
@@ -64,6 +65,19 @@ void check_answering_presets(const Results& results, const Study& study) {
   }
 }
 
+// The step-time error that is stated of a cluster's best plans: their median.
+double typical_error(const Results& results, const Study& study, std::size_t cluster) {
+  const Envelope envelope = read_envelope();
+  std::vector<double> errors;
+  for (const StoredBest& b : results.best)
+    if (b.row.cluster == cluster && b.row.feasible != 0)
+      errors.push_back(trust_in(envelope, study.architectures[b.row.architecture], study.clusters[cluster], b.plan, study.sequence).expected_error);
+  if (errors.empty()) return std::max(study.clusters[cluster].device.time_error, study.clusters[cluster].stack.time_error);
+  const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+  std::nth_element(errors.begin(), middle, errors.end());
+  return *middle;
+}
+
 BudgetTable make_budget_table(const Results& results, const Study& study, const DrawSettings& draws) {
   check_draws(draws);
   check_same(results, study);
@@ -83,8 +97,7 @@ BudgetTable make_budget_table(const Results& results, const Study& study, const 
   t.settings = read_certainty_settings();
   for (std::size_t i = 0; i < results.clusters.size(); ++i) {
     const StoredCluster& c = results.clusters[i];
-    const double error = std::max(study.clusters[i].device.time_error, study.clusters[i].stack.time_error);
-    t.clusters.push_back({c.name, c.device, c.nodes, c.devices, c.node_devices, c.peak_bf16, error});
+    t.clusters.push_back({c.name, c.device, c.nodes, c.devices, c.node_devices, c.peak_bf16, typical_error(results, study, i)});
   }
   t.architectures = results.architectures;
   t.counts = results.counts;

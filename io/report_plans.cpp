@@ -6,6 +6,7 @@
 #include <set>
 
 #include "io/report_parts.hpp"
+#include "io/trust.hpp"
 #include "search/walker.hpp"
 #include "tessera/step_cost.hpp"
 #include "tessera/units.hpp"
@@ -93,9 +94,7 @@ std::string short_plan(const Plan& p) {
 }
 
 double expected_time_error(const Study& study, const TopRow& row) {
-  return evaluate(study.architectures[row.architecture], study.clusters[row.cluster], row.plan,
-                  study.sequence)
-      .expected_error;
+  return trust_in(study.architectures[row.architecture], study.clusters[row.cluster], row.plan, study.sequence).expected_error;
 }
 
 Json breakdown(const Study& study, const TopRow& row) {

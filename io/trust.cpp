@@ -7,13 +7,6 @@
 #include "io/preset_reader.hpp"
 
 namespace tessera {
-namespace {
-
-struct Envelope {
-  double devices, expert_ranks, sequence, stages, moe_factor, outside_factor, largest_error;
-  std::vector<std::string> schedules;
-};
-
 Envelope read_envelope() {
   const std::string name = "preset validation/envelope";
   const toml::table table = parse_toml_text(Presets().text("validation", "envelope"), name);
@@ -27,10 +20,11 @@ Envelope read_envelope() {
   return e;
 }
 
-}  // namespace
-
 Trust trust_in(const Architecture& a, const Cluster& c, const Plan& p, std::int64_t sequence) {
-  const Envelope e = read_envelope();
+  return trust_in(read_envelope(), a, c, p, sequence);
+}
+
+Trust trust_in(const Envelope& e, const Architecture& a, const Cluster& c, const Plan& p, std::int64_t sequence) {
   Trust t;
   t.expected_error = std::max(c.device.time_error, c.stack.time_error) * (a.is_moe() ? e.moe_factor : 1);
   auto beyond = [&](double value, double limit, const char* what) {

@@ -7,6 +7,7 @@
 
 #include "budget_fixture.hpp"
 #include "io/budget_table_parts.hpp"
+#include "io/trust.hpp"
 #include "tessera/error.hpp"
 #include "tessera/units.hpp"
 
@@ -53,7 +54,13 @@ TEST_CASE("the choice of the paper's window has a regret, the probabilities sum 
   CHECK(a.decision.near_ties >= 1);
   CHECK(choice.tied);
   for (std::size_t i = 1; i < a.candidates.size(); ++i) CHECK(a.candidates[0].loss <= a.candidates[i].loss);
-  CHECK(a.time_error == Approx(0.12));
+  // What explain states of these plans: the stack's error, wider for MoE models and for what no run has shown.
+  std::vector<double> stated;
+  for (const auto& c : a.candidates)
+    stated.push_back(trust_in(swept().study.architectures[c.architecture], swept().study.clusters[0], c.plan, 2048).expected_error);
+  CHECK(a.time_error >= 0.12);
+  CHECK(a.time_error >= *std::min_element(stated.begin(), stated.end()));
+  CHECK(a.time_error <= *std::max_element(stated.begin(), stated.end()));
   // The law's extrapolation sd is the larger part of the loss' own (0.013 nats at the paper's optimum).
   CHECK(a.loss_sd > 0.008);
   CHECK(a.loss_sd < 0.03);
