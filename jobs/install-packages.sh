@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that Tessera needs and that are missing; does nothing where all are present.
-# Usage: jobs/install-packages.sh [build] [test] [charts] [browser] [slurm] [--list]
+# Usage: jobs/install-packages.sh [build] [test] [charts] [plots] [browser] [slurm] [--list]
 #   build    compiler, MPI, HDF5 and libraries (the default)
 #   test     what the tests need besides: Catch2, h5py, pandas, xarray, shellcheck
 #   charts   npm, which brings the report's chart library (jobs/install-chart-library.sh)
+#   plots    matplotlib, for the picture of the accuracy page (jobs/accuracy.sh)
 #   browser  headless Chromium for the report's tests
 #   slurm    a local Slurm for the scheduler test
 #   --list   prints the package names, one a line, and installs nothing
@@ -22,6 +23,7 @@ test_packages=(
   shellcheck bash-completion
 )
 charts_packages=(npm)
+plots_packages=(python3-matplotlib python3-pandas)
 browser_packages=(chromium)
 slurm_packages=(slurm-wlm munge)
 
@@ -32,10 +34,11 @@ for word in "$@"; do
     build) wanted+=("${build_packages[@]}") ;;
     test) wanted+=("${test_packages[@]}") ;;
     charts) wanted+=("${charts_packages[@]}") ;;
+    plots) wanted+=("${plots_packages[@]}") ;;
     browser) wanted+=("${browser_packages[@]}") ;;
     slurm) wanted+=("${slurm_packages[@]}") ;;
     --list) list_only=1 ;;
-    *) echo "install-packages.sh: unknown word '$word' (known: build test charts browser slurm --list) see the head of this script" >&2; exit 2 ;;
+    *) echo "install-packages.sh: unknown word '$word' (known: build test charts plots browser slurm --list) see the head of this script" >&2; exit 2 ;;
   esac
 done
 [ ${#wanted[@]} -gt 0 ] || wanted=("${build_packages[@]}")
