@@ -105,6 +105,13 @@ struct VariantState {
 
 }  // namespace
 
+namespace {
+bool has_dualpipe(const InnerAxes& axes, const Stack& stack) {
+  return std::any_of(axes.variant.begin(), axes.variant.end(), [](const Variant& v) { return v.schedule == Schedule::dualpipe; }) &&
+         std::find(stack.schedules.begin(), stack.schedules.end(), Schedule::dualpipe) != stack.schedules.end();
+}
+}  // namespace
+
 struct BlockCost::Impl {
   Architecture architecture;
   Cluster cluster;
@@ -137,7 +144,7 @@ struct BlockCost::Impl {
   Impl(const Architecture& a, const Cluster& c, const InnerAxes& x, std::int64_t b, std::int64_t s, Precision p, Optimizer o)
       : architecture(a), cluster(c), axes(x), batch(b), sequence(s), precision(p), optimizer(o),
         setting{&architecture, &cluster, s, p}, has_dense(!a.is_moe() || a.dense_ffn > 0),
-        any_dualpipe(std::any_of(x.variant.begin(), x.variant.end(), [](const Variant& v) { return v.schedule == Schedule::dualpipe; })),
+        any_dualpipe(has_dualpipe(x, c.stack)),
         capacity(c.memory_cap > 0 ? c.memory_cap : c.device.capacity), results(x.zero.size()), wanted(x.zero.size() * x.variant.size()) {
     if (axes.recompute.size() > kLanes) throw InputError("too many recomputation modes", "there are four", "name each once");
     for (std::size_t i = 0; i < axes.micro_batch.size(); ++i) rising_batches.push_back(i);
