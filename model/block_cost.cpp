@@ -1,116 +1,19 @@
 // The batched path: what depends on few digits of a plan is computed once and kept, the rest is composed per plan. The
 // formulas are those of composition_forms.hpp, which the scalar reference uses too.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <unordered_map>
 #include <vector>
 
+#include "model/block_tables.hpp"
 #include "model/composition.hpp"
-#include "model/lane_kernel.hpp"
 #include "model/recompute.hpp"
 #include "tessera/error.hpp"
 #include "tessera/step_cost.hpp"
 
 namespace tessera {
-namespace {
-
-// Keys of the tables: degrees are at most 2^20, indices of micro-batches at most 2^10.
-std::uint64_t shard_key(std::size_t micro_batch, int tp, int cp) {
-  return (std::uint64_t(micro_batch) << 42) | (std::uint64_t(tp) << 21) | std::uint64_t(cp);
-}
-
-// What depends on tp, cp and the micro-batch only; rows by recomputation mode.
-struct DensePieces {
-  Piece attention;
-  TimesRows dense;                        // a dense layer
-  SavedRows dense_saved;
-  std::array<PartMemory, kLanes> memory;  // by mode, without MoE layers
-  Times<double> embedding, head;
-  double least_forward = 0, least_backward = 0;  // of a dense layer over the modes
-};
-
-// One (shard, micro-batch): every recomputation mode side by side.
-struct ShardCost {
-  bool ready = false;
-  TimesRows moe, moe_overlapped;          // overlapped: the schedule hides the expert exchange (DualPipe)
-  SavedRows moe_saved;
-  alignas(32) Row coupling;               // of the stages per log2(1+pp) [s]
-  const DensePieces* pieces = nullptr;    // null: nothing is known yet, not even the next three
-  Piece experts;
-  double least_forward = 0, least_backward = 0;  // lower bounds of a MoE layer's times over modes and schedules
-  std::array<PartMemory, kLanes> memory;  // by mode
-};
-
-struct ShardId {
-  int tp, cp, ep, etp;
-  bool operator==(const ShardId&) const = default;
-};
-struct ShardHash {
-  std::size_t operator()(const ShardId& s) const {
-    std::uint64_t h = std::uint64_t(s.tp) * 0x9E3779B97F4A7C15ull;
-    h = (h ^ std::uint64_t(s.cp)) * 0xBF58476D1CE4E5B9ull;
-    h = (h ^ std::uint64_t(s.ep)) * 0x94D049BB133111EBull;
-    return std::size_t((h ^ std::uint64_t(s.etp)) * 0x9E3779B97F4A7C15ull);
-  }
-};
-
-// Places at which the peak of a layout can lie: both ends of every run of equal devices.
-struct Place {
-  std::size_t run;
-  int stage;
-};
-struct Placed {
-  Layout layout;
-  std::vector<Place> devices, pairs;
-  // Layers of the model, and of the parts before a device in the mean over the devices: for bounds.
-  double dense = 0, moe = 0, dense_before = 0, moe_before = 0, embedding_before = 0;
-};
-
-void add_means(Placed& p, int pp) {
-  int part = 0;
-  for (const PartRun& run : p.layout.parts) {
-    p.dense += run.count * run.dense;
-    p.moe += run.count * run.moe;
-    // Part j < pp lies before the devices j+1 .. pp-1.
-    double share = 0;
-    for (int k = 0; k < run.count && part < pp; ++k, ++part) share += double(pp - 1 - part) / pp;
-    p.dense_before += share * run.dense;
-    p.moe_before += share * run.moe;
-    if (run.first) p.embedding_before += share;
-  }
-}
-
-std::vector<Place> places_of(const std::vector<DeviceRun>& runs) {
-  std::vector<Place> out;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    out.push_back({i, runs[i].stage});
-    if (runs[i].count > 1) out.push_back({i, runs[i].stage + runs[i].count - 1});
-  }
-  return out;
-}
-
-// What a variant (schedule and virtual stages) needs in the selected block, made when it is first asked for.
-struct VariantState {
-  bool ready = false;
-  const Placed* placed = nullptr;
-  const std::vector<DeviceRun>* runs = nullptr;
-  const std::vector<Place>* places = nullptr;
-  std::vector<double> states;              // bytes of parameters by (zero, place)
-  std::vector<double> optimizer;           // [s] by zero
-  std::vector<std::uint8_t> known;         // by zero: states and optimizer are there
-};
-
-}  // namespace
-
-namespace {
-bool has_dualpipe(const InnerAxes& axes, const Stack& stack) {
-  return std::any_of(axes.variant.begin(), axes.variant.end(), [](const Variant& v) { return v.schedule == Schedule::dualpipe; }) &&
-         std::find(stack.schedules.begin(), stack.schedules.end(), Schedule::dualpipe) != stack.schedules.end();
-}
-}  // namespace
 
 struct BlockCost::Impl {
   Architecture architecture;
@@ -169,10 +72,8 @@ struct BlockCost::Impl {
       p.memory[lane] = dense_memory(setting, s, modules(lane));
       p.dense_saved.set(lane, p.memory[lane].dense);
     }
-    p.least_forward = *std::min_element(p.dense.forward, p.dense.forward + kLanes);
-    p.least_backward = std::numeric_limits<double>::infinity();
-    for (int lane = 0; lane < kLanes; ++lane)
-      p.least_backward = std::min(p.least_backward, p.dense.input_gradient[lane] + p.dense.weight_gradient[lane]);
+    p.least_forward = least_of(p.dense.forward);
+    p.least_backward = least_backward(p.dense);
     p.embedding = times_of(embedding_work(setting, s));
     p.head = times_of(head_work(setting, s));
     return p;
@@ -183,28 +84,12 @@ struct BlockCost::Impl {
     return recompute_modules(axes.recompute[std::size_t(lane) < axes.recompute.size() ? std::size_t(lane) : 0]);
   }
 
-  // Pieces and lower bounds. Recomputation adds work and an overlapped exchange takes some away, so the layer without the
-  // one and with the other bounds all others; a device whose power limit were relieved by more than its GEMMs' share would
-  // break the first (Device::power_relief < 1 holds of what a preset may say).
-  ShardCost& bounded(std::size_t b) {
-    ShardCost& c = (*table)[b];
-    if (c.pieces) return c;
-    const Shard s = shard(b);
-    c.pieces = &pieces(b);
-    if (!architecture.is_moe()) return c;
-    c.experts = expert_piece(setting, s);
-    if (cluster.device.power_relief < 1) {
-      const Times<double> least = times_of(layer_work(setting, c.pieces->attention, c.experts, true, 0, any_dualpipe));
-      c.least_forward = least.forward;
-      c.least_backward = least.backward();
-    }
-    return c;
-  }
-
   void fill(std::size_t b, ShardCost& c) {
     const Shard s = shard(b);
-    const DensePieces& p = *c.pieces;
-    const Piece& experts = c.experts;
+    const DensePieces& p = pieces(b);
+    c.pieces = &p;
+    Piece experts;
+    if (architecture.is_moe()) experts = expert_piece(setting, s);
     c.memory = p.memory;
     for (int lane = 0; lane < kLanes; ++lane) {
       c.coupling[lane] = 0;
@@ -219,6 +104,8 @@ struct BlockCost::Impl {
       if (any_dualpipe && architecture.is_moe()) work = layer_work(setting, p.attention, experts, true, modules(lane), true);
       c.moe_overlapped.set(lane, times_of(work));
     }
+    c.least_forward = std::min(least_of(c.moe.forward), least_of(c.moe_overlapped.forward));
+    c.least_backward = std::min(least_backward(c.moe), least_backward(c.moe_overlapped));
     c.ready = true;
   }
 
@@ -235,7 +122,7 @@ struct BlockCost::Impl {
   }
 
   const ShardCost& entry(std::size_t b) {
-    ShardCost& c = bounded(b);
+    ShardCost& c = (*table)[b];
     if (!c.ready) fill(b, c);
     return c;
   }
@@ -328,7 +215,7 @@ struct BlockCost::Impl {
 
   // Lower bound of the step time of one (micro-batch, variant).
   double time_floor(std::size_t b, std::size_t v) {
-    const ShardCost& cost = bounded(b);
+    const ShardCost& cost = entry(b);
     const DensePieces& pieces = *cost.pieces;
     const Variant& x = axes.variant[v];
     const Placed& placed = layout(mesh.pp, x.virtual_stages);

@@ -47,7 +47,7 @@ PipelineResult simulate_pipeline(Schedule, int pp, int virtual_stages, std::int6
 ///   ZB-H1         exact for equal stages, and for an embedding and a head, without latency and n >= 3 pp; a lower
 ///                 bound otherwise (at most 3.5 % low for n >= 3 pp, up to 17 % low for pp <= n < 3 pp)
 ///   DualPipe      exact for equal stages without latency. Unequal stages: the longest of a family of the graph's
-///                 paths (model/pipeline_dualpipe.cpp), a lower bound; low by, on average and at most: embedding
+///                 paths (model/pipeline_dualpipe_form.hpp), a lower bound; low by, on average and at most: embedding
 ///                 and head 0.05 % and 2.5 %, uneven layers 0.2 % and 5 %, random stages 0.4 % and 5 %. With
 ///                 latency (hop <= f/2) on average 1 % and at most 7 % off, either way
 /// Throws InputError as simulate_pipeline(), and for ZB-H1 with n < pp (its form needs a full warm-up).
