@@ -43,12 +43,13 @@ struct BlockCost::Impl {
   std::vector<PlaceTask> places;             // scratch of cost_of()
   std::vector<LaneResult> results;
   std::vector<std::uint8_t> wanted;          // scratch of cost(): [variant][ZeRO index], some mode is legal
+  std::vector<std::uint8_t> joined;          // scratch of want(): by variant
 
   Impl(const Architecture& a, const Cluster& c, const InnerAxes& x, std::int64_t b, std::int64_t s, Precision p, Optimizer o)
       : architecture(a), cluster(c), axes(x), batch(b), sequence(s), precision(p), optimizer(o),
         setting{&architecture, &cluster, s, p}, has_dense(!a.is_moe() || a.dense_ffn > 0),
         any_dualpipe(has_dualpipe(x, c.stack)),
-        capacity(c.memory_cap > 0 ? c.memory_cap : c.device.capacity), results(x.zero.size()), wanted(x.zero.size() * x.variant.size()) {
+        capacity(c.memory_cap > 0 ? c.memory_cap : c.device.capacity), results(x.zero.size()), wanted(x.zero.size() * x.variant.size()), joined(x.variant.size()) {
     if (axes.recompute.size() > kLanes) throw InputError("too many recomputation modes", "there are four", "name each once");
     for (std::size_t i = 0; i < axes.micro_batch.size(); ++i) rising_batches.push_back(i);
     for (std::size_t i = 0; i < axes.recompute.size(); ++i) falling_memory.push_back(i);
@@ -181,15 +182,32 @@ struct BlockCost::Impl {
     return reserve_bytes(cluster, mesh, most, passing, local_tokens(b));
   }
 
-  // Fills `wanted` for a micro-batch.
+  // Fills `wanted` for a micro-batch. Modes are legal or not mostly together, so their rows are joined in words of eight
+  // variants, the last word overlapping the one before.
   void want(std::size_t b, const std::uint8_t* legal) {
+    using Word = std::uint64_t;
+    constexpr std::size_t kWord = sizeof(Word);
     const std::size_t zeros = axes.zero.size(), modes = axes.recompute.size(), count = axes.variant.size();
     std::fill(wanted.begin(), wanted.end(), std::uint8_t{0});
     for (std::size_t z = 0; z < zeros; ++z) {
       const std::uint8_t* at = legal + axes.index(z, b, 0, 0);
-      if (!std::memchr(at, 1, modes * count)) continue;
-      for (std::size_t r = 0; r < modes; ++r, at += count)
-        for (std::size_t v = 0; v < count; ++v) wanted[v * zeros + z] |= at[v];
+      Word all = 0;
+      if (count < kWord) {
+        std::fill(joined.begin(), joined.end(), std::uint8_t{0});
+        for (std::size_t i = 0; i < modes * count; ++i) all |= at[i], joined[i % count] |= at[i];
+      }
+      for (std::size_t v = 0; count >= kWord && v < count; v += kWord) {
+        const std::size_t first = std::min(v, count - kWord);
+        Word word = 0;
+        for (std::size_t r = 0; r < modes; ++r) {
+          Word row;
+          std::memcpy(&row, at + r * count + first, kWord);
+          word |= row;
+        }
+        std::memcpy(&joined[first], &word, kWord);
+        all |= word;
+      }
+      for (std::size_t v = 0; all != 0 && v < count; ++v) wanted[v * zeros + z] = joined[v];
     }
   }
   bool wanted_any(std::size_t v) const {
