@@ -1,6 +1,7 @@
 #include "io/hdf5_file.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -107,8 +108,11 @@ struct Hdf5Writer::Impl {
   std::vector<Handle> columns;
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw RunError(fmt::format("{}: cannot {} ({}); free some space or choose another folder, then go on with --resume",
-                               path, what, reason()));
+    // HDF5 says it in a line of numbers; a person needs the one word.
+    const std::string why = reason();
+    const bool full = why.find(std::strerror(ENOSPC)) != std::string::npos;
+    throw RunError(fmt::format("{}: cannot {} ({}) free some space or choose another folder, then go on with --resume", path, what,
+                               full ? "the disk is full" : why));
   }
 };
 
