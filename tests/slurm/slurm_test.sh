@@ -17,7 +17,7 @@ cd "$work"
 ln -s "$TESSERA_SOURCE_DIR/jobs" jobs
 ranks=$(($(nproc) >= 2 ? 2 : 1))
 study=$work/study.toml  # long enough for a signal to come in the middle
-sed 's/^global = .*/global = [256, 512, 1024, 2048, 4096]/; s/^q = .*/q = [6, 8, 10, 12, 14, 16]/' \
+sed 's/^global = .*/global = [256, 512, 1024, 2048, 4096]/; s/^q = .*/q = [6, 8, 10, 12, 14, 16, 18, 20]/' \
   "$TESSERA_SOURCE_DIR/tests/faults/study.toml" >"$study"
 submit() { sbatch --parsable --ntasks-per-node="$ranks" --cpus-per-task=1 "$@"; }
 export TESSERA
