@@ -22,7 +22,7 @@ class Hash {
       word(w);
     }
     std::uint64_t rest = 0;
-    std::memcpy(&rest, p, size);
+    if (size > 0) std::memcpy(&rest, p, size);  // nothing may be at null
     word(rest);
   }
   template <class T>
