@@ -225,12 +225,6 @@ struct BlockCost::Impl {
     }
   }
 
-  bool any_mode(const std::uint8_t* legal) const {
-    for (std::size_t r = 0; r < axes.recompute.size(); ++r)
-      if (legal[r * axes.variant.size()]) return true;
-    return false;
-  }
-
   // Lower bound of the step time of one (micro-batch, variant).
   double time_floor(std::size_t b, std::size_t v) {
     const ShardCost& cost = entry(b);
@@ -383,13 +377,19 @@ std::uint64_t BlockCost::drop_slower(std::uint8_t* legal, double limit) const {
   Impl& i = *impl_;
   const InnerAxes& x = i.axes;
   std::uint64_t dropped = 0;
-  for (std::size_t z = 0; z < x.zero.size(); ++z)
-    for (std::size_t b = 0; b < x.micro_batch.size(); ++b)
-      for (std::size_t v = 0; v < x.variant.size(); ++v) {
-        std::uint8_t* at = legal + x.index(z, b, 0, v);
-        if (i.micro_batches[b] == 0 || !i.any_mode(at) || i.time_floor(b, v) <= limit) continue;
-        for (std::size_t r = 0; r < x.recompute.size(); ++r, at += x.variant.size()) dropped += *at, *at = 0;
-      }
+  for (std::size_t b = 0; b < x.micro_batch.size(); ++b) {
+    if (i.micro_batches[b] == 0) continue;
+    i.want(b, legal);
+    for (std::size_t v = 0; v < x.variant.size(); ++v) {
+      if (!i.wanted_any(v) || i.time_floor(b, v) <= limit) continue;
+      for (std::size_t z = 0; z < x.zero.size(); ++z)
+        for (std::size_t r = 0; r < x.recompute.size(); ++r) {
+          std::uint8_t& plan = legal[x.index(z, b, r, v)];
+          dropped += plan;
+          plan = 0;
+        }
+    }
+  }
   return dropped;
 }
 
