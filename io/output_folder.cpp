@@ -36,8 +36,10 @@ bool exists(const std::string& path) {
   return fs::exists(path, code);
 }
 
+// A manifest that was never renamed is the beginning of a sweep that has nothing yet: it holds up no other.
 bool holds_results(const std::string& folder) {
-  return std::any_of(std::begin(kOurFiles), std::end(kOurFiles), [&](const char* name) { return exists(folder + "/" + name); }) ||
+  return std::any_of(std::begin(kOurFiles), std::end(kOurFiles),
+                     [&](const std::string& name) { return name != "manifest.json.tmp" && exists(folder + "/" + name); }) ||
          std::any_of(std::begin(kOurFolders), std::end(kOurFolders), [&](const char* name) { return exists(folder + "/" + name); });
 }
 
