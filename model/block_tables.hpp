@@ -1,8 +1,9 @@
-// What the batched path keeps of an architecture on a cluster: tables by the digits that decide them. Of block_cost.cpp only.
+// What the batched path keeps of an architecture on a cluster: tables by the digits that decide them. Of block_*.cpp only.
 #pragma once
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "model/lane_kernel.hpp"
@@ -15,25 +16,42 @@ inline std::uint64_t shard_key(std::size_t micro_batch, int tp, int cp) {
   return (std::uint64_t(micro_batch) << 42) | (std::uint64_t(tp) << 21) | std::uint64_t(cp);
 }
 
+// What depends on tp and the tokens on a rank only.
+struct TokenPieces {
+  Piece projections, dense_ffn, beside_experts, least_experts;
+  Times<double> embedding, head;
+};
+
 // What depends on tp, cp and the micro-batch only; rows by recomputation mode.
 struct DensePieces {
+  const TokenPieces* tokens;
   Piece attention;
   TimesRows dense;                        // a dense layer
+  Times<double> least_dense, least_moe;   // bounds over modes, expert meshes and schedules; forward and input_gradient alone
+  bool has_memory = false;                // what follows: bounds do without
   SavedRows dense_saved;
   std::array<PartMemory, kLanes> memory;  // by mode, without MoE layers
-  Times<double> embedding, head;
-  double least_forward, least_backward;   // of a dense layer over the modes
 };
 
 // One (shard, micro-batch): every recomputation mode side by side.
 struct ShardCost {
-  bool ready = false;
+  const DensePieces* pieces;
   TimesRows moe, moe_overlapped;          // overlapped: the schedule hides the expert exchange (DualPipe)
   SavedRows moe_saved;
   alignas(32) Row coupling;               // of the stages per log2(1+pp) [s]
-  const DensePieces* pieces;
-  double least_forward, least_backward;   // of a MoE layer over modes and schedules
   std::array<PartMemory, kLanes> memory;  // by mode
+};
+
+// Bounds of a MoE layer on it over the modes: forward and input_gradient alone.
+struct ShardFloor {
+  bool known = false;
+  Directions least, least_overlapped;
+};
+
+// By micro-batch, each made when it is first asked for.
+struct ShardTable {
+  std::vector<ShardFloor> floors;
+  std::vector<std::unique_ptr<ShardCost>> costs;
 };
 
 struct ShardId {
@@ -57,22 +75,26 @@ struct Place {
 struct Placed {
   Layout layout;
   std::vector<Place> devices, pairs;
-  // Layers of the model, and of the parts before a device in the mean over the devices: for bounds.
-  double dense = 0, moe = 0, dense_before = 0, moe_before = 0, embedding_before = 0;
+  std::vector<FloorPlace> device_floors, pair_floors;
 };
 
-inline void add_means(Placed& p, int pp) {
-  int part = 0;
-  for (const PartRun& run : p.layout.parts) {
-    p.dense += run.count * run.dense;
-    p.moe += run.count * run.moe;
-    // Part j < pp lies before the devices j+1 .. pp-1.
-    double share = 0;
-    for (int k = 0; k < run.count && part < pp; ++k, ++part) share += double(pp - 1 - part) / pp;
-    p.dense_before += share * run.dense;
-    p.moe_before += share * run.moe;
-    if (run.first) p.embedding_before += share;
+// The last device of every run, with what the path has before it.
+inline std::vector<FloorPlace> floors_of(const std::vector<DeviceRun>& runs, const std::vector<PartRun>& parts, double parts_each) {
+  std::vector<FloorPlace> out;
+  for (const DeviceRun& d : runs) {
+    FloorPlace f{d.dense, d.moe, d.first ? 1.0 : 0.0, d.last ? 1.0 : 0.0, parts_each, 0, 0, 0, 0};
+    int left = d.stage + d.count - 1;
+    f.parts_before = left;
+    for (const PartRun& p : parts) {
+      const int count = std::min(left, p.count);
+      f.dense_before += count * p.dense;
+      f.moe_before += count * p.moe;
+      if (count > 0 && p.first) f.first_before = 1;
+      if ((left -= count) == 0) break;
+    }
+    out.push_back(f);
   }
+  return out;
 }
 
 inline std::vector<Place> places_of(const std::vector<DeviceRun>& runs) {
@@ -86,7 +108,7 @@ inline std::vector<Place> places_of(const std::vector<DeviceRun>& runs) {
 
 // What a variant (schedule and virtual stages) needs in the selected block, made when it is first asked for.
 struct VariantState {
-  bool ready = false;
+  std::uint64_t block = 0;                 // serial number of the block it was made for
   const Placed* placed = nullptr;
   const std::vector<DeviceRun>* runs = nullptr;
   const std::vector<Place>* places = nullptr;
@@ -96,11 +118,14 @@ struct VariantState {
 };
 
 inline double least_of(const Row& row) { return *std::min_element(row, row + kLanes); }
-inline double least_backward(const TimesRows& t) {
-  double least = t.input_gradient[0] + t.weight_gradient[0];
-  for (int lane = 1; lane < kLanes; ++lane) least = std::min(least, t.input_gradient[lane] + t.weight_gradient[lane]);
+inline double least_both(const TimesRows& t) {
+  double least = t.forward[0] + t.input_gradient[0] + t.weight_gradient[0];
+  for (int lane = 1; lane < kLanes; ++lane) least = std::min(least, t.forward[lane] + t.input_gradient[lane] + t.weight_gradient[lane]);
   return least;
 }
+
+// As times, for the forms of bounds.
+inline Times<double> bound_of(const Directions& d) { return {d.forward, d.backward, 0, {}}; }
 
 inline bool has_dualpipe(const InnerAxes& axes, const Stack& stack) {
   return std::any_of(axes.variant.begin(), axes.variant.end(), [](const Variant& v) { return v.schedule == Schedule::dualpipe; }) &&

@@ -171,11 +171,16 @@ MeshCost mesh_cost(const Setting& set, const Plan& plan) {
   c.expert_shards = plan.edp();
   add_traffic(set, plan, c);
   add_optimizer(set, plan, c);
-  const double nodes = std::max(1.0, double(plan.devices()) / kNodeDevices);
   add_hops(set, plan, plan.micro_batch, c);
-  if (s.rank_broadcast && nodes > 1 && !s.zero_inside_node) c.broadcast = s.broadcast_seconds * data;
-  c.jitter = (s.node_jitter + (set.precision != Precision::bf16 ? s.node_jitter_low_precision : 0)) * std::log2(nodes);
+  if (s.rank_broadcast && double(plan.devices()) > kNodeDevices && !s.zero_inside_node) c.broadcast = s.broadcast_seconds * data;
+  c.jitter = machine_jitter(set, double(plan.devices()));
   return c;
+}
+
+double machine_jitter(const Setting& set, double devices) {
+  const Stack& s = set.cluster->stack;
+  const double nodes = std::max(1.0, devices / kNodeDevices);
+  return (s.node_jitter + (set.precision != Precision::bf16 ? s.node_jitter_low_precision : 0)) * std::log2(nodes);
 }
 
 double relative_stage_jitter(const Setting& set, int pp) {
@@ -269,6 +274,68 @@ StateBytes state_bytes(const Setting& set, const DeviceRun& d, const PartMemory&
     // Attention shapes are shared by dense and MoE layers.
     if (d.dense > 0 && d.moe > 0) out.buffers -= m.dense.attention_buffers;
   }
+  return out;
+}
+
+namespace {
+
+// Layers and ends of a device that holds the mean of the model: what its heaviest device holds at least.
+DeviceRun mean_device(const Architecture& a, int pp) {
+  DeviceRun d;
+  const double moe = double(a.moe_layer_count() + (a.is_moe() ? a.mtp_layers : 0));
+  d.moe = moe / pp;
+  d.dense = (double(a.layers + a.mtp_layers) - moe) / pp;
+  return d;
+}
+
+double least_states(const Setting& set, const DeviceRun& mean, const MeshCost& c, const Plan& p) {
+  const Stack& s = set.cluster->stack;
+  const double ends = p.pp == 1 && set.architecture->tied ? 1 : 2;
+  const double dense = mean.dense * c.dense_parameters + mean.moe * c.moe_dense_parameters + ends / p.pp * c.embedding_parameters;
+  const double expert = mean.moe * c.moe_expert_parameters;
+  const double whole = dense + expert, share = dense / (double(p.dp) * p.cp) + expert / p.edp();
+  constexpr double kFp32 = 4;
+  const double weights = kHalf * (p.zero >= 3 ? share : whole);
+  const double gradients = p.zero >= 2 ? s.sharded_gradient_bytes * share : s.main_gradient_bytes * whole;
+  const double states = s.optimizer_bytes - (p.optimizer == Optimizer::adam ? 0 : kFp32) - (s.fp32_weights && p.zero >= 3 ? kFp32 : 0);
+  const double optimizer = s.cpu_optimizer ? 0 : states * (p.zero >= 1 ? share : whole);
+  return fragmentation_of(s, p.tp, 0) * (weights + gradients + optimizer + s.memory_constant) + s.context_bytes + s.buffer_bytes;
+}
+
+// Of exposed_traffic() what no time of a layer can hide.
+double least_traffic(const Stack& s, const DeviceRun& mean, const Traffic& t, const Plan& p) {
+  const double ends = 2.0 / p.pp, messages = s.dp_buckets * t.dense_message;
+  const double gather = mean.dense * t.gather_dense_layer + mean.moe * t.gather_moe_layer + ends * t.gather_embedding + messages;
+  const double reduce = mean.dense * t.reduce_dense_layer + mean.moe * t.reduce_moe_layer + ends * t.reduce_embedding + messages;
+  const double traffic = reduce + (p.zero == 0 ? reduce : gather);
+  if (!s.dp_overlap) return traffic;
+  if (t.gather_moe_layer > t.reduce_moe_layer) return std::min(s.dp_exposed, s.expert_dp_exposed) * traffic;
+  const double expert = mean.moe * t.expert_share_moe * (t.gather_moe_layer + t.reduce_moe_layer);
+  return s.dp_exposed * (traffic - expert) + s.expert_dp_exposed * expert;
+}
+
+}  // namespace
+
+BlockFloor block_floor(const Setting& set, const Plan& p, const MeshCost& c) {
+  const DeviceRun mean = mean_device(*set.architecture, p.pp);
+  BlockFloor out;
+  out.states = least_states(set, mean, c, p);
+  const Stack& s = set.cluster->stack;
+  const Traffic& t = c.traffic;
+  if (sharded(p.zero)) {  // of sharding_of() what no time of a part can hide
+    const double gathers = p.zero == 3 ? 2 : 1;
+    auto shard = [&](double gather, double reduce, double message) {
+      return s.fsdp_contention * (gathers * (gather + message) + reduce + message);
+    };
+    out.shard_dense = shard(t.gather_dense_layer, t.reduce_dense_layer, t.dense_message);
+    out.shard_moe = shard(t.gather_moe_layer, t.reduce_moe_layer, t.dense_message + t.expert_message);
+    out.shard_end = shard(t.gather_embedding, t.reduce_embedding, 0);
+  } else {
+    out.once = least_traffic(s, mean, t, p);
+  }
+  out.once += (mean.dense * c.optimizer_dense_layer + mean.moe * c.optimizer_moe_layer + 2.0 / p.pp * c.optimizer_embedding) /
+                  (p.zero >= 1 ? c.dense_shards : 1) +
+              mean.moe * c.optimizer_moe_expert / (p.zero >= 1 ? c.expert_shards : 1) + (p.zero >= 1 ? c.broadcast : 0);
   return out;
 }
 

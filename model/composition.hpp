@@ -89,6 +89,9 @@ MeshCost mesh_cost(const Setting&, const Plan& plan);
 /// Sets the hops, which of a MeshCost alone depend on the micro-batch.
 void add_hops(const Setting&, const Plan& mesh, int micro_batch, MeshCost&);
 
+/// Relative slowdown of a step by devices that wait for each other over the machine; jitter of a MeshCost.
+double machine_jitter(const Setting&, double devices);
+
 /// Times of a step.
 struct StepParts {
   double makespan = 0;        ///< pipeline
@@ -127,6 +130,15 @@ struct StateBytes {
   double sum() const { return weights + gradients + optimizer + buffers; }
 };
 StateBytes state_bytes(const Setting&, const DeviceRun&, const PartMemory&, const Plan&);
+
+/// Bounds of all plans on the mesh and ZeRO stage of `plan`: what a device that holds the mean of the model needs (a schedule's
+/// heaviest device holds at least that, and everything here is linear in what it holds).
+struct BlockFloor {
+  double states = 0;  ///< memory with reserve, without activations [B]
+  double once = 0;    ///< optimizer and exposed data-parallel traffic that no compute can hide [s]
+  double shard_dense = 0, shard_moe = 0, shard_end = 0;  ///< ZeRO 2 and 3: the same of a layer or end and micro-batch [s]
+};
+BlockFloor block_floor(const Setting&, const Plan& plan, const MeshCost&);
 
 /// Share of a stage on each of the devices that hold it: a DualPipe device holds two stages, each on two devices.
 inline double held_share(Schedule schedule) { return schedule == Schedule::dualpipe ? 0.5 : 1; }

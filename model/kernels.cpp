@@ -71,9 +71,17 @@ double gemm_seconds(const Device& d, double m, double n, double k, double ratio,
   return std::max(best, bytes / stream) + d.kernel_gap;
 }
 
+namespace {
+constexpr Tile kGroupedTile{128, 256};
+}
+
+double grouped_flop_seconds(const Device& d, double ratio) {
+  return 1 / (d.peak_bf16 * d.gemm_ceiling * ratio * tile_rate(d, kGroupedTile.rows, kGroupedTile.columns));
+}
+
 double grouped_gemm_seconds(const Device& d, double groups, double m, double n, double k, double ratio,
                             double bytes_per_element, double accumulated_bytes) {
-  constexpr Tile tile{128, 256};
+  constexpr Tile tile = kGroupedTile;
   const double rate = d.peak_bf16 / d.sms * d.gemm_ceiling * ratio * tile_rate(d, tile.rows, tile.columns);
   const double count = groups * up(m / tile.rows) * up(n / tile.columns);
   const double depth = up(k / kDepthStep) * kDepthStep + d.gemm_depth;

@@ -17,6 +17,9 @@ double operand_bytes(Precision);
 /// plus the gap between kernels. M, N, K >= 1 elements. Section 2.1 with the in-training ceiling.
 double gemm_seconds(const Device&, double m, double n, double k, double ratio, double bytes_per_element);
 
+/// Seconds per FLOP of grouped_gemm_seconds() where every tile and wave is full: its lower bound.
+double grouped_flop_seconds(const Device&, double ratio);
+
 /// `groups` GEMMs of the same shape in one launch (local experts), tiles pooled over the groups.
 /// `accumulated_bytes` is what one output element of a weight gradient moves (read and write of the main
 /// gradient); 0 for activations (2 B written).

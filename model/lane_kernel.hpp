@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "model/composition.hpp"
+#include "model/floor_form.hpp"
 
 namespace tessera {
 
@@ -55,6 +56,16 @@ struct LaneTask {
   const std::uint8_t* zero_wanted;   ///< by ZeRO index
   std::size_t zero_count;
   const double* optimizer;           ///< [s] by ZeRO index
+  const std::uint8_t* mode_wanted;   ///< by lane: times are computed where one of these fits
+};
+
+/// Bounds of all lanes.
+struct FloorTask {
+  FloorShape shape;
+  const TimesRows *dense, *moe;
+  const Times<double>*embedding, *head;
+  const double* coupling;            ///< as in LaneTask
+  double mtp_heads;
 };
 
 /// Results of one ZeRO index; seconds where the plan does not fit have no meaning.
@@ -64,8 +75,10 @@ struct LaneResult {
 
 struct LaneKernel {
   const char* name;
-  /// Fills out[z] of the wanted ZeRO indices; times only where a lane fits.
+  /// Fills out[z] of the wanted ZeRO indices; times only where a wanted lane fits.
   void (*run)(const LaneTask&, LaneResult* out);
+  /// Lower bound of the step time by lane [s].
+  void (*floor)(const FloorTask&, Row& out);
 };
 /// The best kernel for this processor, or the one that the environment names in TESSERA_KERNEL (portable, avx2, avx512).
 /// Throws InputError where the processor does not have that one.

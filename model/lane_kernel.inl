@@ -13,7 +13,7 @@ SavedOf<Lanes> saved_at(const SavedRows& r, int lane) {
   return {Lanes::load(r.saved + lane), Lanes::load(r.weight_inputs + lane), Lanes::load(r.backward + lane)};
 }
 
-/// Memory of the wanted ZeRO indices; true: a lane of some index fits.
+/// Memory of the wanted ZeRO indices; true: a wanted lane of some index fits.
 bool memory_of(const LaneTask& t, int lane, LaneResult* out) {
   const SavedOf<Lanes> dense = saved_at(*t.dense_saved, lane), moe = saved_at(*t.moe_saved, lane);
   const double halves = held_share(t.schedule);
@@ -36,7 +36,7 @@ bool memory_of(const LaneTask& t, int lane, LaneResult* out) {
     const Lanes reserved = t.fragmentation * most + t.stack->activation_fragmentation * passing + t.reserve_constant;
     most.store(out[z].memory + lane);
     reserved.store(out[z].reserved + lane);
-    for (int i = 0; i < kWidth; ++i) any |= out[z].reserved[lane + i] <= t.capacity;
+    for (int i = 0; i < kWidth; ++i) any |= t.mode_wanted[lane + i] && out[z].reserved[lane + i] <= t.capacity;
   }
   return any;
 }
@@ -71,9 +71,16 @@ void run_all(const LaneTask& t, LaneResult* out) {
   for (int lane = 0; lane < kLanes; lane += kWidth) run(t, lane, out);
 }
 
+void floor_all(const FloorTask& t, Row& out) {
+  for (int lane = 0; lane < kLanes; lane += kWidth) {
+    const PartTimes<Lanes> work{times_at(*t.dense, lane), times_at(*t.moe, lane), t.embedding, t.head, t.mtp_heads};
+    step_floor<Lanes>(t.shape, work, Lanes::load(t.coupling + lane)).store(out + lane);
+  }
+}
+
 }  // namespace
 
 extern const LaneKernel TESSERA_LANE_KERNEL;
-const LaneKernel TESSERA_LANE_KERNEL{TESSERA_LANE_NAME, run_all};
+const LaneKernel TESSERA_LANE_KERNEL{TESSERA_LANE_NAME, run_all, floor_all};
 
 }  // namespace tessera

@@ -177,18 +177,23 @@ double padded_vocabulary(const Architecture& a, int tp) {
   return std::ceil(a.vocabulary / (kPad * tp)) * kPad;
 }
 
-Piece attention_piece(const Setting& set, const Shard& shard) {
+Piece projection_piece(const Setting& set, const Shard& shard) {
   const View v(set, shard);
   Piece p;
   if (v.a.attention == AttentionKind::mla)
     add_latent_attention(v, p);
   else
     add_grouped_query_attention(v, p);
-  add_core(v, set, shard, p);
   const double half = kNormResidualBytes / 2 * v.ms * v.a.hidden;  // one norm, one residual
   v.pointwise(p.work, v.s.pointwise_factor, half, half);
   p.norms = v.s.pointwise_factor * 4 * v.ms * v.a.hidden / v.stream;
   v.tensor_parallel(p.work);
+  return p;
+}
+
+Piece attention_piece(const Setting& set, const Shard& shard, const Piece& projections) {
+  Piece p = projections;
+  add_core(View(set, shard), set, shard, p);
   return p;
 }
 
@@ -220,12 +225,31 @@ void add_shared_expert(const View& v, Piece& p) {
   p.work += w;
 }
 
+// Routing, activation and casts: of `tokens` on the rank's experts, `elements` wide in all.
+void add_expert_pointwise(const View& v, double tokens, double elements, Piece& p) {
+  const Architecture& a = v.a;
+  const Stack& s = v.s;
+  const double h = double(a.hidden), g = a.gated ? 2 : 1;
+  const double route = v.ms * (kRouterHidden * h + kRouterBytes * a.experts) + kPermuteBytes * v.ms * double(a.top_k) * h;
+  v.pointwise(p.work, s.moe_pointwise_factor, route, kBackwardOfPermute * route);
+  const double forward = a.unfused_activation > 0 ? kOpByOpForward : kExpertActivationForward;
+  const double backward = a.unfused_activation > 0 ? kOpByOpBackward : kExpertActivationBackward;
+  v.pointwise(p.work, s.moe_pointwise_factor, forward * elements, backward * elements);
+  p.activation = s.moe_pointwise_factor * forward * elements / v.stream;
+  v.casts(p.work, s.expert_cast_share, tokens * h + elements, g * elements + tokens * h);
+}
+
+// Rows of an expert: tokens of its expert group that chose it.
+double expert_rows(const View& v, const Shard& shard) {
+  return double(shard.ep) * shard.etp * v.m * v.a.top_k / (v.tp * v.a.experts) * (1 + v.s.imbalance);
+}
+
 void add_routed_experts(const View& v, const Shard& shard, Piece& p) {
   const Architecture& a = v.a;
   const Stack& s = v.s;
   const double local = double(a.experts) / shard.ep, h = double(a.hidden), g = a.gated ? 2 : 1;
   const double fe = double(a.expert_ffn) / shard.etp;
-  const double rows = std::max(1.0, std::round(double(shard.ep) * shard.etp * v.m * a.top_k / (v.tp * a.experts) * (1 + s.imbalance)));
+  const double rows = std::max(1.0, std::round(expert_rows(v, shard)));
   const double tokens = rows * local;
   Work& w = p.work;
   auto linear = [&](double out, double in) {
@@ -237,13 +261,7 @@ void add_routed_experts(const View& v, const Shard& shard, Piece& p) {
   linear(h, fe);
   p.local_experts = local;
   const double copies = double(a.top_k);
-  const double route = v.ms * (kRouterHidden * h + kRouterBytes * a.experts) + kPermuteBytes * v.ms * copies * h;
-  v.pointwise(w, s.moe_pointwise_factor, route, kBackwardOfPermute * route);
-  const double forward = a.unfused_activation > 0 ? kOpByOpForward : kExpertActivationForward;
-  const double backward = a.unfused_activation > 0 ? kOpByOpBackward : kExpertActivationBackward;
-  v.pointwise(w, s.moe_pointwise_factor, forward * tokens * fe, backward * tokens * fe);
-  p.activation = s.moe_pointwise_factor * forward * tokens * fe / v.stream;
-  v.casts(w, s.expert_cast_share, tokens * (h + fe), tokens * (g * fe + h));
+  add_expert_pointwise(v, tokens, tokens * fe, p);
   const double bytes = 2 * v.ms * h * (1 + s.imbalance);
   p.exchange = 2 * exchange_seconds(v.f, {double(shard.ep), double(shard.etp)}, bytes, copies, s.dispatcher);
   if (shard.etp > 1) p.exchange += 2 * ring_seconds(v.f, {double(shard.etp), 1}, 2 * tokens * h, 1);
@@ -309,10 +327,9 @@ void relieve(const Device& d, Work& w, double host, unsigned modules) {
 
 }  // namespace
 
-Piece expert_piece(const Setting& set, const Shard& shard) {
+Piece beside_experts_piece(const Setting& set, const Shard& shard) {
   const View v(set, shard);
   Piece p;
-  add_routed_experts(v, shard, p);
   if (v.a.shared_ffn > 0) add_shared_expert(v, p);
   const double half = kNormResidualBytes / 2 * v.ms * v.a.hidden;
   v.pointwise(p.work, v.s.pointwise_factor, half, half);
@@ -320,22 +337,74 @@ Piece expert_piece(const Setting& set, const Shard& shard) {
   return p;
 }
 
+Piece expert_piece(const Setting& set, const Shard& shard, const Piece& beside) {
+  Piece p = beside;
+  add_routed_experts(View(set, shard), shard, p);
+  return p;
+}
+
+Piece least_expert_piece(const Setting& set, const Shard& shard, const Piece& beside) {
+  const View v(set, shard);
+  const Architecture& a = v.a;
+  // Rounding takes at most half a row, and a third where there is one or two.
+  const double rows = expert_rows(v, {shard.tp, shard.cp, 1, 1, shard.micro_batch}), kept = rows > 1.5 ? 1 - 0.5 / rows : 2.0 / 3;
+  const double tokens = kept * rows * double(a.experts), elements = tokens * double(a.expert_ffn);
+  Piece p = beside;
+  p.local_experts = 1;
+  add_expert_pointwise(v, tokens, elements, p);
+  // Full tiles and waves. Of the constant added to a GEMM's depth (the device's gemm_depth) etp only makes more.
+  const double h = double(a.hidden), g = a.gated ? 2 : 1, flop_seconds = grouped_flop_seconds(v.d, v.ratio);
+  const double over_width = 2 * elements * (h + v.d.gemm_depth);  // FLOP with the hidden width as depth
+  const double constant = 2 * h * tokens * v.d.gemm_depth;
+  p.work.forward[Term::experts] = flop_seconds * (g * over_width + 2 * h * elements + constant);
+  p.work.input_gradient[Term::experts] = flop_seconds * (over_width + 2 * h * g * elements + constant);
+  p.work.weight_gradient[Term::experts] = flop_seconds * 2 * h * (1 + g) * elements;
+  return p;
+}
+
+Directions exposed_exchange(const Stack& s, const Piece& ffn, bool overlapped) {
+  const double exposed = s.expert_overlap || overlapped ? 1 - s.expert_overlap_share : 1;
+  Directions out{ffn.exchange, ffn.exchange};
+  if (s.shared_overlap) {
+    constexpr double kLeast = 0.1;  // launch and copy parts that nothing hides
+    out.forward = std::max(kLeast * out.forward, out.forward - ffn.shared_forward);
+    out.backward = std::max(kLeast * out.backward, out.backward - ffn.shared_backward);
+  }
+  return {exposed * out.forward, exposed * out.backward};
+}
+
+Directions moe_layer_floor(const Setting& set, const Piece& attention, const Piece& ffn, const Directions& exchange) {
+  const Stack& s = set.cluster->stack;
+  auto gemms = [](const Seconds& x) { return x[Term::gemm] + x[Term::experts]; };
+  auto sums = [&](const Piece& p) { return Directions{p.work.forward.sum(), p.work.input_gradient.sum() + p.work.weight_gradient.sum()}; };
+  auto busy_of = [&](const Piece& p) {
+    return Directions{gemms(p.work.forward), gemms(p.work.input_gradient) + gemms(p.work.weight_gradient)};
+  };
+  const Directions a = sums(attention), f = sums(ffn), ga = busy_of(attention), gf = busy_of(ffn);
+  const double forward = a.forward + f.forward + exchange.forward, total = forward + a.backward + f.backward + exchange.backward;
+  const double busy = ga.forward + gf.forward + ga.backward + gf.backward;
+  // The relieved time rises with both the GEMMs and the rest as long as the relief is below 1, and recomputation adds to
+  // both: so it is least without.
+  const double relief = set.cluster->device.power_relief, most = 1 / (1 + relief);
+  const double factor = relief < 1 && total > 0 ? 1 / (1 + relief * (1 - busy / total)) : most;
+  const double relieved = total - busy * (1 - factor), coolest = total - busy * (1 - most);
+  const double host = std::min({1.0, s.host_recompute_layer, s.host_recompute_expert}) * host_seconds(s, ffn, true, 0);
+  const double both = std::max(relieved, std::max(coolest, host) * (1 - s.host_serial_share) + s.host_serial_share * (coolest + host));
+  const double least_forward = forward - (ga.forward + gf.forward) * (1 - most);
+  return {least_forward, both - least_forward};
+}
+
 Work layer_work(const Setting& set, const Piece& attention, const Piece& ffn, bool moe, unsigned modules, bool overlapped) {
   const Stack& s = set.cluster->stack;
   Work w = attention.work;
   w += ffn.work;
-  const double exposed = s.expert_overlap || overlapped ? 1 - s.expert_overlap_share : 1;
-  double forward = ffn.exchange, backward = ffn.exchange;
-  if (s.shared_overlap) {
-    constexpr double kLeast = 0.1;  // launch and copy parts that nothing hides
-    forward = std::max(kLeast * forward, forward - ffn.shared_forward);
-    backward = std::max(kLeast * backward, backward - ffn.shared_backward);
-  }
-  w.forward[Term::expert_exchange] += exposed * forward;
-  w.input_gradient[Term::expert_exchange] += exposed * backward;
-  w.input_gradient += recomputed(set, attention, ffn, moe, modules, exposed * ffn.exchange);
-  relieve(set.cluster->device, w, host_seconds(s, ffn, moe, modules), modules);
+  const Directions exchange = exposed_exchange(s, ffn, overlapped);
+  w.forward[Term::expert_exchange] += exchange.forward;
+  w.input_gradient[Term::expert_exchange] += exchange.backward;
+  const double again = (s.expert_overlap || overlapped ? 1 - s.expert_overlap_share : 1) * ffn.exchange;
+  w.input_gradient += recomputed(set, attention, ffn, moe, modules, again);
   const double host = host_seconds(s, ffn, moe, modules);
+  relieve(set.cluster->device, w, host, modules);
   if (host <= 0) return w;
   // A third of the host's launches belong to the forward. The longer of host and device counts; MoE layers read token
   // counts back, so a share of the shorter one is serial.

@@ -38,9 +38,26 @@ struct Piece {
   double local_experts = 0;   ///< experts on the rank (host launches)
 };
 
-Piece attention_piece(const Setting&, const Shard&);
+/// Attention without its core: projections, a norm, a residual. Like the FFN pieces that follow (of which the routed experts
+/// look at ep and etp besides) it depends on tp and the tokens on a rank alone.
+Piece projection_piece(const Setting&, const Shard&);
+Piece attention_piece(const Setting&, const Shard&, const Piece& projections);
 Piece dense_ffn_piece(const Setting&, const Shard&);
-Piece expert_piece(const Setting&, const Shard&);
+/// Of a MoE layer's FFN what no expert mesh changes: the shared expert, one norm, one residual.
+Piece beside_experts_piece(const Setting&, const Shard&);
+/// The FFN of a MoE layer: routed experts and what is beside them.
+Piece expert_piece(const Setting&, const Shard&, const Piece& beside);
+/// For bounds: no expert mesh takes less in any term. Without exchange, groups and broken tiles; ep and etp are ignored.
+Piece least_expert_piece(const Setting&, const Shard&, const Piece& beside);
+
+/// Seconds of the forward and of the backward.
+struct Directions {
+  double forward = 0, backward = 0;
+};
+/// What of the expert exchange nothing hides. `overlapped`: the schedule hides it (DualPipe).
+Directions exposed_exchange(const Stack&, const Piece& ffn, bool overlapped);
+/// For bounds: no recomputation mode of a MoE layer takes less, in its forward or in both directions.
+Directions moe_layer_floor(const Setting&, const Piece& attention, const Piece& ffn, const Directions& exchange);
 
 /// A whole layer: pieces, exposed exchange, recomputation, host (max(GPU, host) + serial share * min for MoE
 /// layers; moe-step-time.md section 3). `overlapped`: the schedule hides the expert exchange (DualPipe).

@@ -90,10 +90,10 @@ StepCost evaluate_modules(const Architecture& a, const Cluster& c, const Plan& p
   const bool overlapped = plan.schedule == Schedule::dualpipe;
   const bool has_dense = !a.is_moe() || a.dense_ffn > 0;
 
-  const Piece attention = attention_piece(set, shard);
+  const Piece attention = attention_piece(set, shard, projection_piece(set, shard));
   Work dense, moe;
   if (has_dense) dense = layer_work(set, attention, dense_ffn_piece(set, shard), false, modules, overlapped);
-  if (a.is_moe()) moe = layer_work(set, attention, expert_piece(set, shard), true, modules, overlapped);
+  if (a.is_moe()) moe = layer_work(set, attention, expert_piece(set, shard, beside_experts_piece(set, shard)), true, modules, overlapped);
   const Work embedding = embedding_work(set, shard), head = head_work(set, shard);
   const Times<double> embedding_times = times_of(embedding), head_times = times_of(head);
   const PartTimes<double> work{times_of(dense), times_of(moe), &embedding_times, &head_times, double(a.mtp_layers)};

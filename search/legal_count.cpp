@@ -13,9 +13,6 @@ auto mesh_key(const Architecture& a) {
                          a.shared_ffn);
 }
 
-/// What schedule_rule() and the canonical forms read of an architecture.
-auto depth_key(const Architecture& a) { return std::make_tuple(a.layers, a.mtp_layers, a.is_moe()); }
-
 /// Number of the key, a new one if it was not seen.
 template <class Map, class Key>
 std::uint32_t kind_of(Map& seen, const Key& key) {

@@ -3,6 +3,7 @@
 // Sources: memory-and-space notes B.1 and B.3 (rules, canonical form) and published failures of other tools.
 #pragma once
 #include <cstdint>
+#include <tuple>
 
 #include "tessera/architecture.hpp"
 #include "tessera/cluster.hpp"
@@ -31,6 +32,10 @@ Reason schedule_rule(const Architecture&, const Stack&, const Mesh&, std::int64_
 Reason zero_rule(const Stack&, int pp, int zero);
 /// precision_device.
 Reason precision_rule(const Cluster&, Precision);
+
+/// What schedule_rule() and the canonical forms read of an architecture: layers, MTP layers, is it MoE.
+using DepthKey = std::tuple<std::int64_t, std::int64_t, bool>;
+inline DepthKey depth_key(const Architecture& a) { return {a.layers, a.mtp_layers, a.is_moe()}; }
 
 /// Is there nothing that a ZeRO stage could shard: one replica of the dense part and of the experts?
 bool nothing_to_shard(const Mesh&, const ExpertMesh&);

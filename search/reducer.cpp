@@ -5,6 +5,7 @@
 #include "search/ranking.hpp"
 #include "tessera/error.hpp"
 #include "tessera/space.hpp"
+#include "tessera/step_cost.hpp"
 #include "tessera/sweep.hpp"
 
 namespace tessera {
@@ -41,6 +42,18 @@ bool better(const BestRow& a, const BestRow& b) {
   const double x = a.feasible ? a.step_seconds : a.memory_with_reserve_bytes;
   const double y = b.feasible ? b.step_seconds : b.memory_with_reserve_bytes;
   return x != y ? x < y : a.id < b.id;
+}
+
+void BestRow::take(std::uint64_t plan, const PlanCost& cost) {
+  feasible = 1;
+  id = plan;
+  step_seconds = cost.step_seconds;
+  memory_bytes = cost.memory_bytes;
+  memory_with_reserve_bytes = cost.memory_with_reserve_bytes;
+  compute_seconds = cost.compute_seconds;
+  communication_seconds = cost.communication_seconds;
+  ramp_seconds = cost.ramp_seconds;
+  host_seconds = cost.host_seconds;
 }
 
 void Counts::add(const Counts& o) {

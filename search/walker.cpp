@@ -14,7 +14,9 @@ Walker::Walker(const Space& space)
       bounded_(study_->record != Record::all),
       mask_(space.inner()),
       live_(space.inner().size()),
-      out_(space.inner().size()) {}
+      out_(space.inner().size()) {
+  if (study_->search == Search::pruned) best_first_.emplace(space);
+}
 
 UnitResult Walker::run(std::uint64_t index) {
   const Unit& unit = space_->unit(index);
@@ -23,13 +25,20 @@ UnitResult Walker::run(std::uint64_t index) {
   result_.counts.points = unit.last - unit.first;
   at_ = space_->decode(unit.first);
   cap_ = study_->clusters[at_.cluster].memory_cap;
+  if (best_first_) search(unit);
+  else walk(unit);
+  result_.rows = result_.columns.size();
+  result_.columns_hash = hash_columns(result_.columns);
+  return std::move(result_);
+}
+
+void Walker::walk(const Unit& unit) {
   const std::size_t meshes = space_->meshes(at_.cluster).size();
   const std::uint64_t step = space_->expert_meshes(at_.cluster).size() * space_->inner().size();
   begin_architecture();
   for (std::uint64_t id = unit.first; id < unit.last; id += step) {
     row(id);
     if (++at_.mesh < meshes) continue;
-    settle();
     at_.mesh = 0;
     if (++at_.precision < space_->precisions().size()) continue;
     at_.precision = 0;
@@ -38,9 +47,22 @@ UnitResult Walker::run(std::uint64_t index) {
     if (id + step < unit.last) begin_architecture();
   }
   end_architecture();
-  result_.rows = result_.columns.size();
-  result_.columns_hash = hash_columns(result_.columns);
-  return std::move(result_);
+}
+
+void Walker::search(const Unit& unit) {
+  const std::uint64_t step = space_->precisions().size() * space_->meshes(at_.cluster).size() *
+                             space_->expert_meshes(at_.cluster).size() * space_->inner().size();
+  for (std::uint64_t id = unit.first; id < unit.last; id += step) {
+    const Digits first = space_->decode(id);
+    BestRow best;
+    if (best_first_->run(first, best, result_.counts)) {
+      result_.best.push_back(best);
+      continue;
+    }
+    // Nothing fits: the closest miss is what is asked for, and time bounds say nothing of it.
+    at_ = first;
+    walk({id, id + step, 0});
+  }
 }
 
 void Walker::begin_architecture() {
@@ -89,46 +111,8 @@ void Walker::row(std::uint64_t id) {
     at_.expert = e;
     make_cost();
     cost_->select(space_->plan(at_));
-    if (study_->search == Search::pruned) candidates_.push_back({cost_->time_floor(mask.legal.data()), id, at_.mesh, e, mask.count(), mask.index[0]});
-    else block(id, mask);
+    block(id, mask);
   }
-}
-
-// Above this a bound proves a plan slower than the best: bound and time may differ in their last digits.
-double Walker::slowest_wanted() const {
-  constexpr double kRounding = 1e-9;
-  return best_.feasible ? best_.step_seconds * (1 + kRounding) : std::numeric_limits<double>::infinity();
-}
-
-void Walker::settle() {
-  std::sort(candidates_.begin(), candidates_.end(),
-            [](const Candidate& a, const Candidate& b) { return a.floor != b.floor ? a.floor < b.floor : a.id < b.id; });
-  for (const Candidate& c : candidates_) {
-    if (c.floor > slowest_wanted()) {
-      refuse(Reason::time_bound, c.legal, c.id + c.first_legal);
-      continue;
-    }
-    at_.mesh = c.mesh;
-    at_.expert = c.expert;
-    mask_.set(study_->architectures[at_.architecture], study_->clusters[at_.cluster], study_->batches[at_.batch],
-              space_->precisions()[at_.precision], space_->meshes(at_.cluster)[c.mesh]);
-    const BlockMask& mask = mask_.mask(space_->expert_meshes(at_.cluster)[c.expert]);
-    make_cost();
-    cost_->select(space_->plan(at_));
-    if (best_.feasible) promising_block(c.id, mask);
-    else block(c.id, mask);
-  }
-  candidates_.clear();
-}
-
-void Walker::promising_block(std::uint64_t id, const BlockMask& mask) {
-  live_ = mask.legal;
-  if (const std::uint64_t dropped = cost_->drop_slower(live_.data(), slowest_wanted()); dropped > 0) {
-    const auto first = std::find_if(mask.index.begin(), mask.index.end(), [&](std::uint32_t i) { return !live_[i]; });
-    refuse(Reason::time_bound, dropped, id + *first);
-  }
-  cost_->cost(live_.data(), out_.data());
-  for (std::size_t z = 0; z < space_->inner().zero.size(); ++z) evaluate(id, mask, z, live_.data());
 }
 
 void Walker::make_cost() {
@@ -169,14 +153,19 @@ void Walker::block(std::uint64_t id, const BlockMask& mask) {
 }
 
 bool Walker::memory_refuses(std::uint64_t id, const BlockMask& mask, std::size_t z) {
-  const double floor = cost_->memory_floor(z, mask.legal.data(), cap_);
-  if (floor <= cap_) return false;
   const std::uint32_t begin = mask.begin_of_zero[z], end = mask.begin_of_zero[z + 1];
-  refuse(Reason::memory_bound, end - begin, id + mask.index[begin]);
   // The least of the sub-space may be the closest miss: then it is worth costing to know which plan it is.
-  const bool nearest = floor - cap_ <= result_.counts.miss.excess_bytes || result_.counts.miss.id == kNoId;
-  const bool best = best_.feasible == 0 && (best_.id == kNoId || floor <= best_.memory_with_reserve_bytes);
-  if (!nearest && !best) return true;
+  const auto asked_for = [&](double floor) {
+    const bool nearest = floor - cap_ <= result_.counts.miss.excess_bytes || result_.counts.miss.id == kNoId;
+    return nearest || (best_.feasible == 0 && (best_.id == kNoId || floor <= best_.memory_with_reserve_bytes));
+  };
+  std::array<std::uint8_t, 4> only{};  // ZeRO has four stages
+  only[z] = 1;
+  double floor = cost_->floor(only.data()).memory;
+  if (floor <= cap_ || asked_for(floor)) floor = cost_->memory_floor(z, mask.legal.data(), cap_);
+  if (floor <= cap_) return false;
+  refuse(Reason::memory_bound, end - begin, id + mask.index[begin]);
+  if (!asked_for(floor)) return true;
   std::fill(live_.begin(), live_.end(), std::uint8_t{0});
   for (std::uint32_t k = begin; k < end; ++k) live_[mask.index[k]] = 1;
   cost_->cost(live_.data(), out_.data());
@@ -184,13 +173,12 @@ bool Walker::memory_refuses(std::uint64_t id, const BlockMask& mask, std::size_t
   return true;
 }
 
-void Walker::evaluate(std::uint64_t id, const BlockMask& mask, std::size_t z, const std::uint8_t* live) {
+void Walker::evaluate(std::uint64_t id, const BlockMask& mask, std::size_t z) {
   const std::uint32_t begin = mask.begin_of_zero[z], end = mask.begin_of_zero[z + 1];
   const bool keep_all = study_->record == Record::all, keep_some = study_->record != Record::best;
   std::uint64_t feasible = 0, evaluated = 0;
   for (std::uint32_t k = begin; k < end; ++k) {
     const std::uint32_t i = mask.index[k];
-    if (live && !live[i]) continue;
     ++evaluated;
     const PlanCost& cost = out_[i];
     const bool fits = cost.memory_with_reserve_bytes <= cap_;
@@ -213,15 +201,7 @@ void Walker::evaluate(std::uint64_t id, const BlockMask& mask, std::size_t z, co
 void Walker::take_best(std::uint64_t id, const PlanCost& cost) {
   if (!(cost.step_seconds > 0))
     throw RunError("the step time of plan " + std::to_string(id) + " is not a positive number of seconds");
-  best_.feasible = 1;
-  best_.id = id;
-  best_.step_seconds = cost.step_seconds;
-  best_.memory_bytes = cost.memory_bytes;
-  best_.memory_with_reserve_bytes = cost.memory_with_reserve_bytes;
-  best_.compute_seconds = cost.compute_seconds;
-  best_.communication_seconds = cost.communication_seconds;
-  best_.ramp_seconds = cost.ramp_seconds;
-  best_.host_seconds = cost.host_seconds;
+  best_.take(id, cost);
 }
 
 void Walker::consider_misfit(std::uint64_t id, const PlanCost& cost) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "search/best_first.hpp"
 #include "search/inner_mask.hpp"
 #include "tessera/space.hpp"
 #include "tessera/step_cost.hpp"
@@ -21,22 +22,19 @@ class Walker {
   UnitResult run(std::uint64_t unit);
 
  private:
+  /// All meshes of the architectures from unit.first on, or of the part of one that the unit holds.
+  void walk(const Unit&);
+  /// Whole architectures, pruned.
+  void search(const Unit&);
   void begin_architecture();
   void end_architecture();
   void row(std::uint64_t id);
   /// Tables of the current architecture; kept over units, since the next one often goes on with the same.
   void make_cost();
   void block(std::uint64_t id, const BlockMask&);
-  /// Pruned search: costs the blocks of the finished (architecture, precision), the most promising first, until the time
-  /// bound of what is left is above the best plan.
-  void settle();
-  /// The same block by block: what the time bound leaves of one.
-  void promising_block(std::uint64_t id, const BlockMask&);
-  double slowest_wanted() const;
   /// True: everything below this ZeRO value is above the memory limit, by an exact bound.
   bool memory_refuses(std::uint64_t id, const BlockMask&, std::size_t zero);
-  /// `live`: inner digits that were costed; null: all legal ones.
-  void evaluate(std::uint64_t id, const BlockMask&, std::size_t zero, const std::uint8_t* live = nullptr);
+  void evaluate(std::uint64_t id, const BlockMask&, std::size_t zero);
   void record(std::uint64_t id, bool fits, const PlanCost&);
   void take_best(std::uint64_t id, const PlanCost&);
   void consider_misfit(std::uint64_t id, const PlanCost&);
@@ -54,15 +52,7 @@ class Walker {
   std::vector<PlanCost> out_;
   double cap_ = 0;                      ///< memory limit of the cluster [B]
   BestRow best_;
-  /// Pruned search: a block that waits for settle().
-  struct Candidate {
-    double floor;  ///< lower bound of its step times [s]
-    std::uint64_t id;
-    std::uint32_t mesh, expert;
-    std::uint64_t legal;         ///< plans in it
-    std::uint32_t first_legal;   ///< inner index
-  };
-  std::vector<Candidate> candidates_;
+  std::optional<BestFirst> best_first_; ///< pruned search
   UnitResult result_;
 };
 

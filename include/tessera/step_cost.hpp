@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 #include "tessera/architecture.hpp"
@@ -92,6 +93,24 @@ struct PlanCost {
   double compute_seconds, communication_seconds, ramp_seconds, host_seconds;
 };
 
+/// What the pruned search learns of a slice: one (micro-batch, variant) of a block. Indices are inner ones, kNone if there is none.
+struct SliceCost {
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  std::size_t best = kNone;         ///< fastest plan that fits, the least index where several are
+  PlanCost cost{};                  ///< of it
+  std::uint64_t fits = 0, misfits = 0, slower = 0;         ///< plans: costed, costed and too large, left out by the bound
+  std::size_t first_misfit = kNone, first_slower = kNone;  ///< least index of these
+};
+
+/// Bounds of a block that neither micro-batch nor recomputation nor schedule changes; infinity where no plan is of the kind. As
+/// it is made it adds nothing.
+struct StepFloor {
+  double memory = 0;        ///< memory with reserve of the states [B]
+  double replicated = 0;    ///< what a step adds to its pipeline where gradients are whole (ZeRO 0 and 1) [s]
+  double sharded = std::numeric_limits<double>::infinity();  ///< the same with ZeRO 2 and 3
+  double shard_dense = 0, shard_moe = 0, shard_end = 0;  ///< and what these add to each layer, embedding and head of a micro-batch
+};
+
 /// Costs all inner digits of one (architecture, cluster, batch, sequence, precision) x (mesh, ep, etp) block.
 /// Same numbers as evaluate() to 1e-12. Holds tables of the architecture's profiles; not thread-safe: one per
 /// task. Cost does not grow with layers, micro-batches or devices.
@@ -103,16 +122,25 @@ class BlockCost {
   BlockCost(BlockCost&&) noexcept;
   /// Chooses the block. micro_batch, zero, recompute, schedule of `mesh` are ignored.
   void select(const Plan& mesh);
+  /// The same in two steps: first pp, cp, tp, dp; then ep and etp.
+  void select_mesh(const Plan& mesh);
+  void select_experts(int ep, int etp);
   /// Least memory (with reserve) of the inner digits with this ZeRO index and the legal mask; exact, one
   /// evaluation (memory-and-space.md B.6). Infinity where nothing is legal. A floor of at most `enough` bytes may be any
   /// number from the true one to `enough`: what fits need not be known better.
   double memory_floor(std::size_t zero_index, const std::uint8_t* legal, double enough) const;
-  /// A lower bound of the step time [s] of the block's plans with legal[i] != 0; infinity where nothing is legal. A device
-  /// works n micro-batches of its layers, and not before a micro-batch has come to it; the mean over the devices is the
-  /// bound (exact: every form of a schedule is at least this).
-  double time_floor(const std::uint8_t* legal) const;
-  /// Clears legal[i] where the same bound, of its micro-batch and variant, is above `limit` [s]; returns how many.
-  std::uint64_t drop_slower(std::uint8_t* legal, double limit) const;
+  /// Lower bound of the step time [s] of every plan of a (micro-batch, variant) on the mesh, whatever its ep and etp. Needs
+  /// select_mesh() alone. Formula and proof: model/floor_form.hpp. Precondition of a slice, here and below: the micro-batch
+  /// divides the batch and the variant is legal.
+  double mesh_time_floor(std::size_t micro_batch_index, std::size_t variant_index) const;
+  /// Bounds of the selected block's plans whose ZeRO index has zero[i] != 0.
+  StepFloor floor(const std::uint8_t* zero) const;
+  /// Lower bound of the step time [s] of a slice of the selected block, of which `block` is the floor.
+  double time_floor(std::size_t micro_batch_index, std::size_t variant_index, const StepFloor& block) const;
+  /// Costs the plans of a slice whose bound, of their recomputation mode, is at most `limit` [s]. zero, mode: which indices of these axes are legal; their
+  /// product is.
+  SliceCost slice(std::size_t micro_batch_index, std::size_t variant_index, const StepFloor& block, const std::uint8_t* zero,
+                  const std::uint8_t* mode, double limit) const;
   /// Fills out[i] for every i with legal[i] != 0; other entries are untouched. Where the plan does not fit the
   /// step time is 0 and only memory is set.
   void cost(const std::uint8_t* legal, PlanCost* out) const;

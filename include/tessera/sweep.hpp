@@ -18,7 +18,8 @@
 
 namespace tessera {
 
-class Space;  // tessera/space.hpp
+class Space;      // tessera/space.hpp
+struct PlanCost;  // tessera/step_cost.hpp
 
 inline constexpr std::size_t kReasonCount = static_cast<std::size_t>(Reason::count_);
 inline constexpr std::uint64_t kNoId = ~std::uint64_t{0};
@@ -47,6 +48,8 @@ struct BestRow {
   double memory_bytes = 0, memory_with_reserve_bytes = 0;  ///< [B]
   double compute_seconds = 0, communication_seconds = 0, ramp_seconds = 0, host_seconds = 0;  ///< [s]
   bool operator==(const BestRow&) const = default;
+  /// Becomes a plan that fits.
+  void take(std::uint64_t plan, const PlanCost&);
 };
 static_assert(sizeof(BestRow) == 80, "BestRow is written to disk as it is: no padding");
 
