@@ -64,15 +64,30 @@ double BlockCost::time_floor(std::size_t b, std::size_t v, const StepFloor& step
   return least;
 }
 
+double BlockCost::states_floor(int ep, int etp, const std::uint8_t* zero) const {
+  const Impl& i = *impl_;
+  Plan p = i.mesh;
+  p.ep = ep;
+  p.etp = etp;
+  MeshCost c;
+  add_parameters(i.setting, p, c);
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t z = 0; z < i.axes.zero.size(); ++z) {
+    if (!zero[z]) continue;
+    p.zero = i.axes.zero[z];
+    least = std::min(least, least_states(i.setting, p, c));
+  }
+  return least;
+}
+
 StepFloor BlockCost::floor(const std::uint8_t* zero) const {
   Impl& i = *impl_;
   i.price_mesh();
   constexpr double kNone = std::numeric_limits<double>::infinity();
-  StepFloor out{kNone, kNone, kNone, kNone, kNone, kNone};
+  StepFloor out{kNone, kNone, kNone, kNone, kNone};
   for (std::size_t z = 0; z < i.axes.zero.size(); ++z) {
     if (!zero[z]) continue;
     const BlockFloor f = block_floor(i.setting, i.plan(z, 0), i.mesh_costs[0]);
-    out.memory = std::min(out.memory, f.states);
     double& once = i.axes.zero[z] < 2 ? out.replicated : out.sharded;
     once = std::min(once, f.once);
     if (i.axes.zero[z] < 2) continue;

@@ -152,12 +152,9 @@ void add_hops(const Setting& set, const Plan& plan, int micro_batch, MeshCost& c
   c.hop_interleaved = s.p2p_exposed_interleaved * hop + s.chunk_seconds;
 }
 
-MeshCost mesh_cost(const Setting& set, const Plan& plan) {
+void add_parameters(const Setting& set, const Plan& plan, MeshCost& c) {
   const Architecture& a = *set.architecture;
-  const Fabric& f = set.cluster->fabric;
-  const Stack& s = set.cluster->stack;
   const Shard shard{plan.tp, plan.cp, plan.ep, plan.etp, plan.micro_batch};
-  MeshCost c;
   const LayerParameters dense = layer_parameters(a, shard, false);
   c.dense_parameters = a.is_moe() && a.dense_ffn == 0 ? 0 : dense.dense;
   if (a.is_moe()) {
@@ -166,6 +163,13 @@ MeshCost mesh_cost(const Setting& set, const Plan& plan) {
     c.moe_expert_parameters = moe.expert;
   }
   c.embedding_parameters = embedding_parameters(a, plan.tp);
+}
+
+MeshCost mesh_cost(const Setting& set, const Plan& plan) {
+  const Fabric& f = set.cluster->fabric;
+  const Stack& s = set.cluster->stack;
+  MeshCost c;
+  add_parameters(set, plan, c);
   const double data = double(plan.dp) * plan.cp;
   c.dense_shards = s.zero_inside_node ? std::min(data, std::max(1.0, ranks_in_domain(f, {data, double(plan.tp)}))) : data;
   c.expert_shards = plan.edp();
@@ -288,7 +292,10 @@ DeviceRun mean_device(const Architecture& a, int pp) {
   return d;
 }
 
-double least_states(const Setting& set, const DeviceRun& mean, const MeshCost& c, const Plan& p) {
+}  // namespace
+
+double least_states(const Setting& set, const Plan& p, const MeshCost& c) {
+  const DeviceRun mean = mean_device(*set.architecture, p.pp);
   const Stack& s = set.cluster->stack;
   const double ends = p.pp == 1 && set.architecture->tied ? 1 : 2;
   const double dense = mean.dense * c.dense_parameters + mean.moe * c.moe_dense_parameters + ends / p.pp * c.embedding_parameters;
@@ -301,6 +308,8 @@ double least_states(const Setting& set, const DeviceRun& mean, const MeshCost& c
   const double optimizer = s.cpu_optimizer ? 0 : states * (p.zero >= 1 ? share : whole);
   return fragmentation_of(s, p.tp, 0) * (weights + gradients + optimizer + s.memory_constant) + s.context_bytes + s.buffer_bytes;
 }
+
+namespace {
 
 // Of exposed_traffic() what no time of a layer can hide.
 double least_traffic(const Stack& s, const DeviceRun& mean, const Traffic& t, const Plan& p) {
@@ -319,7 +328,6 @@ double least_traffic(const Stack& s, const DeviceRun& mean, const Traffic& t, co
 BlockFloor block_floor(const Setting& set, const Plan& p, const MeshCost& c) {
   const DeviceRun mean = mean_device(*set.architecture, p.pp);
   BlockFloor out;
-  out.states = least_states(set, mean, c, p);
   const Stack& s = set.cluster->stack;
   const Traffic& t = c.traffic;
   if (sharded(p.zero)) {  // of sharding_of() what no time of a part can hide

@@ -86,6 +86,8 @@ struct MeshCost {
 };
 /// `plan` gives the mesh (tp cp pp dp ep etp), micro_batch and optimizer.
 MeshCost mesh_cost(const Setting&, const Plan& plan);
+/// Sets the parameters on a rank alone.
+void add_parameters(const Setting&, const Plan& plan, MeshCost&);
 /// Sets the hops, which of a MeshCost alone depend on the micro-batch.
 void add_hops(const Setting&, const Plan& mesh, int micro_batch, MeshCost&);
 
@@ -131,10 +133,12 @@ struct StateBytes {
 };
 StateBytes state_bytes(const Setting&, const DeviceRun&, const PartMemory&, const Plan&);
 
-/// Bounds of all plans on the mesh and ZeRO stage of `plan`: what a device that holds the mean of the model needs (a schedule's
-/// heaviest device holds at least that, and everything here is linear in what it holds).
+// Bounds of all plans on the mesh and ZeRO stage of `plan`: what a device that holds the mean of the model needs. A schedule's
+// heaviest device holds at least that, and everything here is linear in what it holds.
+
+/// Memory with reserve of the states [B]. Of the MeshCost only add_parameters() is needed.
+double least_states(const Setting&, const Plan& plan, const MeshCost&);
 struct BlockFloor {
-  double states = 0;  ///< memory with reserve, without activations [B]
   double once = 0;    ///< optimizer and exposed data-parallel traffic that no compute can hide [s]
   double shard_dense = 0, shard_moe = 0, shard_end = 0;  ///< ZeRO 2 and 3: the same of a layer or end and micro-batch [s]
 };

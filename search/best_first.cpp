@@ -16,14 +16,24 @@ bool BestFirst::run(const Digits& at, BestRow& best, Counts& counts) {
   best_.batch = at.batch;
   best_.architecture = at.architecture;
   counts_ = Counts{};
+  blocks_.clear();
+  open_.clear();
+  heap_.clear();
+  costs_.clear();
+  use_products();
   const Architecture& a = study_->architectures[at_.architecture];
   const auto& experts = space_->expert_meshes(at_.cluster);
   expert_width_.resize(experts.size());
   for (std::size_t e = 0; e < experts.size(); ++e) expert_width_[e] = expert_width_rule(a, experts[e]);
+  at_.precision = at_.mesh = at_.expert = at_.zero = at_.micro_batch = at_.recompute = at_.variant = 0;
+  std::uint64_t id = space_->encode(at_);
+  const std::uint64_t step = experts.size() * space_->inner().size();
   for (at_.precision = 0; at_.precision < space_->precisions().size(); ++at_.precision) {
-    open_precision();
-    search();
+    costs_.emplace_back(a, study_->clusters[at_.cluster], space_->inner(), study_->batches[at_.batch], study_->sequence,
+                        space_->precisions()[at_.precision], study_->plan.optimizer);
+    for (at_.mesh = 0; at_.mesh < space_->meshes(at_.cluster).size(); ++at_.mesh, id += step) open_mesh(id);
   }
+  search();
   if (best_.feasible == 0) return false;
   best = best_;
   counts.add(counts_);
@@ -32,37 +42,26 @@ bool BestFirst::run(const Digits& at, BestRow& best, Counts& counts) {
 
 // Legality looks at an architecture's depth alone, which neighbours in a grid share.
 void BestFirst::use_products() {
-  const auto key = std::make_tuple(at_.cluster, at_.batch, at_.precision, depth_key(study_->architectures[at_.architecture]));
+  const auto key = std::make_tuple(at_.cluster, at_.batch, depth_key(study_->architectures[at_.architecture]));
   if (!products_.empty() && key == product_key_) return;
-  products_.assign(space_->meshes(at_.cluster).size(), std::nullopt);
+  products_.clear();
+  products_.resize(space_->precisions().size() * space_->meshes(at_.cluster).size());
   product_key_ = key;
 }
 
-void BestFirst::open_precision() {
-  const Architecture& a = study_->architectures[at_.architecture];
-  use_products();
-  blocks_.clear();
-  open_.clear();
-  heap_.clear();
-  cost_.emplace(a, study_->clusters[at_.cluster], space_->inner(), study_->batches[at_.batch], study_->sequence,
-                space_->precisions()[at_.precision], study_->plan.optimizer);
-  at_.mesh = at_.expert = at_.zero = at_.micro_batch = at_.recompute = at_.variant = 0;
-  std::uint64_t id = space_->encode(at_);
-  const std::uint64_t step = space_->expert_meshes(at_.cluster).size() * space_->inner().size();
-  for (std::uint32_t m = 0; m < space_->meshes(at_.cluster).size(); ++m, id += step) open_mesh(m, id);
-}
-
-void BestFirst::open_mesh(std::uint32_t m, std::uint64_t id) {
+void BestFirst::open_mesh(std::uint64_t id) {
   const Architecture& a = study_->architectures[at_.architecture];
   const Cluster& cluster = study_->clusters[at_.cluster];
-  const Mesh& mesh = space_->meshes(at_.cluster)[m];
+  const Mesh& mesh = space_->meshes(at_.cluster)[at_.mesh];
   const auto& experts = space_->expert_meshes(at_.cluster);
   const InnerAxes& inner = space_->inner();
   if (const Reason r = mesh_rule(a, cluster, mesh, study_->sequence); r != Reason::none)
     return refuse(r, experts.size() * inner.size(), id);
-  if (!products_[m]) products_[m].emplace(inner, a, cluster, study_->batches[at_.batch], space_->precisions()[at_.precision], mesh);
-  const InnerProduct& product = *products_[m];
-  OpenMesh open{m, blocks_.size(), 0};
+  std::optional<InnerProduct>& made = products_[at_.precision * space_->meshes(at_.cluster).size() + at_.mesh];
+  if (!made) made.emplace(inner, a, cluster, study_->batches[at_.batch], space_->precisions()[at_.precision], mesh);
+  const InnerProduct& product = *made;
+  OpenMesh open{at_.precision, at_.mesh, blocks_.size(), 0, &product};
+  select(open);
   for (std::uint32_t e = 0; e < experts.size(); ++e, id += inner.size()) {
     Reason r = expert_width_[e];
     if (r == Reason::none) r = expert_rule(a, cluster.stack, mesh, experts[e]);
@@ -73,12 +72,15 @@ void BestFirst::open_mesh(std::uint32_t m, std::uint64_t id) {
     const InnerProduct::Kind& kind = product.kind(mesh, experts[e]);
     for (std::size_t reason = 1; reason < kReasonCount; ++reason)
       if (kind.refused[reason] > 0) refuse(static_cast<Reason>(reason), kind.refused[reason], id + kind.sample[reason]);
-    if (kind.rows > 0) blocks_.push_back({e, id, &kind == &product.kinds[1], std::nullopt});
+    if (kind.rows * product.all_slices == 0) continue;
+    if (cost_->states_floor(experts[e].ep, experts[e].etp, kind.zero.data()) > cluster.memory_cap)
+      refuse(Reason::memory_bound, kind.rows * product.all_slices, id + product.first(inner, kind, product.first_micro_batch));
+    else
+      blocks_.push_back({e, id, &kind, std::nullopt});
   }
   open.last = blocks_.size();
   if (open.first == open.last) return;
   open_.push_back(open);
-  select(open);
   for (std::uint32_t b = 0; b < inner.micro_batch.size(); ++b) {
     if (product.slices[b] == 0) continue;
     double floor = std::numeric_limits<double>::infinity();
@@ -89,8 +91,9 @@ void BestFirst::open_mesh(std::uint32_t m, std::uint64_t id) {
 }
 
 void BestFirst::select(const OpenMesh& open) {
+  at_.precision = open.precision;
   at_.mesh = open.mesh;
-  at_.expert = 0;
+  cost_ = &costs_[open.precision];
   cost_->select_mesh(space_->plan(at_));
 }
 
@@ -102,6 +105,7 @@ constexpr auto later = [](const auto& a, const auto& b) {
 }  // namespace
 
 void BestFirst::push(const Item& item) {
+  if (item.floor > limit()) return leave(item);
   heap_.push_back(item);
   std::push_heap(heap_.begin(), heap_.end(), later);
 }
@@ -142,7 +146,7 @@ void BestFirst::open_blocks(const Item& item) {
 }
 
 double BestFirst::block_floor(const Item& item, const StepFloor& step) const {
-  const InnerProduct& product = *products_[open_[item.open].mesh];
+  const InnerProduct& product = *open_[item.open].product;
   const std::size_t variants = space_->inner().variant.size(), first = item.micro_batch * variants;
   double floor = std::numeric_limits<double>::infinity();
   for (std::size_t v = 0; v < variants; ++v)
@@ -151,10 +155,8 @@ double BestFirst::block_floor(const Item& item, const StepFloor& step) const {
 }
 
 void BestFirst::close_step(Item item) {
-  const InnerProduct& product = *products_[open_[item.open].mesh];
   Block& block = blocks_[item.block];
-  if (!block.floor) block.floor = cost_->floor(product.kinds[block.bare].zero.data());
-  if (block.floor->memory > study_->clusters[at_.cluster].memory_cap) return leave_block(block, product, item.micro_batch, Reason::memory_bound);
+  if (!block.floor) block.floor = cost_->floor(block.kind->zero.data());
   item.floor = block_floor(item, *block.floor);
   item.whole_step = true;
   push(item);
@@ -162,11 +164,11 @@ void BestFirst::close_step(Item item) {
 
 void BestFirst::cost_block(const Item& item) {
   const InnerAxes& inner = space_->inner();
-  const InnerProduct& product = *products_[open_[item.open].mesh];
+  const InnerProduct& product = *open_[item.open].product;
   const Block& block = blocks_[item.block];
   for (std::size_t v = 0; v < inner.variant.size(); ++v) {
     if (!product.slice[item.micro_batch * inner.variant.size() + v]) continue;
-    const SliceCost c = cost_->slice(item.micro_batch, v, *block.floor, product.kinds[block.bare].zero.data(), product.mode.data(), limit());
+    const SliceCost c = cost_->slice(item.micro_batch, v, *block.floor, block.kind->zero.data(), product.mode.data(), limit());
     if (c.slower > 0) refuse(Reason::time_bound, c.slower, block.id + c.first_slower);
     if (c.misfits > 0) refuse(Reason::memory, c.misfits, block.id + c.first_misfit);
     counts_.evaluations += c.fits + c.misfits;
@@ -184,16 +186,11 @@ void BestFirst::take(std::uint64_t id, const PlanCost& cost) {
 
 void BestFirst::leave(const Item& item) {
   const OpenMesh& open = open_[item.open];
-  const InnerProduct& product = *products_[open.mesh];
-  if (item.block != kWholeMesh) return leave_block(blocks_[item.block], product, item.micro_batch, Reason::time_bound);
-  for (std::size_t i = open.first; i < open.last; ++i) leave_block(blocks_[i], product, item.micro_batch, Reason::time_bound);
-}
-
-void BestFirst::leave_block(const Block& block, const InnerProduct& product, std::size_t micro_batch, Reason reason) {
-  const InnerAxes& inner = space_->inner();
-  const InnerProduct::Kind& kind = product.kinds[block.bare];
-  const std::size_t first = inner.index(kind.first_zero, micro_batch, product.first_mode, product.first_variant[micro_batch]);
-  refuse(reason, kind.rows * product.slices[micro_batch], block.id + first);
+  const bool whole = item.block == kWholeMesh;
+  const std::size_t first = whole ? open.first : item.block, last = whole ? open.last : item.block + 1;
+  for (std::size_t i = first; i < last; ++i)
+    refuse(Reason::time_bound, blocks_[i].kind->rows * open.product->slices[item.micro_batch],
+           blocks_[i].id + open.product->first(space_->inner(), *blocks_[i].kind, item.micro_batch));
 }
 
 void BestFirst::refuse(Reason reason, std::uint64_t points, std::uint64_t sample) {

@@ -1,6 +1,6 @@
 // The pruned search: the best plan of one (cluster, batch, architecture), found without costing what exact bounds prove not to
 // be it. Lower bounds of the step time are made in three depths: for a mesh and a micro-batch, whatever the expert mesh; for a
-// block and a micro-batch, the pipeline alone; then with what a step adds to it. The least bound is always opened next, and when it is above the best time found all that is
+// block and a micro-batch, the pipeline alone; then with what a step adds to it. Blocks whose states do not fit are not opened. The least bound is always opened next, and when it is above the best time found all that is
 // left is refused at once. So nothing is opened that any order would have spared with the same bounds.
 #pragma once
 #include <cstdint>
@@ -29,13 +29,14 @@ class BestFirst {
   struct Block {
     std::uint32_t expert;
     std::uint64_t id;     ///< first of the block
-    bool bare;            ///< nothing to shard
+    const InnerProduct::Kind* kind;
     std::optional<StepFloor> floor;   ///< once asked for
   };
-  /// A mesh with its legal expert meshes: blocks_[first .. last).
+  /// A mesh with its expert meshes that are legal and whose states fit: blocks_[first .. last).
   struct OpenMesh {
-    std::uint32_t mesh;
+    std::uint32_t precision, mesh;
     std::size_t first, last;
+    const InnerProduct* product;
   };
   /// What waits: a micro-batch of a mesh, or of one of its blocks.
   struct Item {
@@ -49,16 +50,15 @@ class BestFirst {
   static constexpr std::size_t kWholeMesh = ~std::size_t{0};
 
   void use_products();
-  void open_precision();
-  void open_mesh(std::uint32_t mesh, std::uint64_t id);
+  void open_mesh(std::uint64_t id);
   void search();
   void open_blocks(const Item&);
   void close_step(Item);
   double block_floor(const Item&, const StepFloor&) const;
   void cost_block(const Item&);
   void leave(const Item&);
-  void leave_block(const Block&, const InnerProduct&, std::size_t micro_batch, Reason);
   void select(const OpenMesh&);
+  /// Queues it, or leaves it where its bound is above the best.
   void push(const Item&);
   void take(std::uint64_t id, const PlanCost&);
   void refuse(Reason, std::uint64_t points, std::uint64_t sample);
@@ -67,9 +67,10 @@ class BestFirst {
   const Space* space_;
   const Study* study_;
   Digits at_;
-  std::optional<BlockCost> cost_;
-  std::vector<std::optional<InnerProduct>> products_;   ///< by mesh, of product_key_
-  std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, DepthKey> product_key_{};  ///< cluster, batch, precision, depth
+  std::vector<BlockCost> costs_;                        ///< by precision
+  BlockCost* cost_ = nullptr;                           ///< of the selected mesh
+  std::vector<std::optional<InnerProduct>> products_;   ///< by precision and mesh, of product_key_
+  std::tuple<std::uint32_t, std::uint32_t, DepthKey> product_key_{};  ///< cluster, batch, depth
   std::vector<Reason> expert_width_;                    ///< by expert mesh, of the architecture
   std::vector<Block> blocks_;
   std::vector<OpenMesh> open_;

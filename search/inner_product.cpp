@@ -40,6 +40,7 @@ InnerProduct::InnerProduct(const InnerAxes& x, const Architecture& a, const Clus
       const bool canonical = schedule_is_canonical(mesh.pp, x.variant[v]);
       const bool legal = schedule == Reason::none && canonical;
       slice[b * x.variant.size() + v] = legal;
+      if (legal && all_slices++ == 0) first_micro_batch = b;
       if (legal && slices[b]++ == 0) first_variant[b] = v;
       for (int bare = 0; bare < 2; ++bare) {
         Kind& kind = kinds[static_cast<std::size_t>(bare)];

@@ -21,6 +21,8 @@ struct InnerProduct {
   };
   std::vector<std::uint8_t> slice;      ///< [micro-batch * variants + variant]; 1: legal
   std::vector<std::uint32_t> slices;    ///< legal ones by micro-batch
+  std::uint64_t all_slices = 0;
+  std::size_t first_micro_batch = 0;    ///< least index with a legal slice
   std::vector<std::size_t> first_variant;  ///< of them, by micro-batch; 0 where there is none
   std::vector<std::uint8_t> mode;       ///< by index of recompute; 1: legal
   std::size_t first_mode = 0;
@@ -28,6 +30,10 @@ struct InnerProduct {
 
   /// Precondition: mesh_rule() passed.
   InnerProduct(const InnerAxes&, const Architecture&, const Cluster&, std::int64_t batch, Precision, const Mesh&);
+  /// Least legal inner index with this micro-batch. Precondition: there is one.
+  std::size_t first(const InnerAxes& x, const Kind& kind, std::size_t micro_batch) const {
+    return x.index(kind.first_zero, micro_batch, first_mode, first_variant[micro_batch]);
+  }
   const Kind& kind(const Mesh& mesh, const ExpertMesh& expert) const { return kinds[nothing_to_shard(mesh, expert) ? 1 : 0]; }
 };
 

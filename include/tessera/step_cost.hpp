@@ -105,7 +105,6 @@ struct SliceCost {
 /// Bounds of a block that neither micro-batch nor recomputation nor schedule changes; infinity where no plan is of the kind. As
 /// it is made it adds nothing.
 struct StepFloor {
-  double memory = 0;        ///< memory with reserve of the states [B]
   double replicated = 0;    ///< what a step adds to its pipeline where gradients are whole (ZeRO 0 and 1) [s]
   double sharded = std::numeric_limits<double>::infinity();  ///< the same with ZeRO 2 and 3
   double shard_dense = 0, shard_moe = 0, shard_end = 0;  ///< and what these add to each layer, embedding and head of a micro-batch
@@ -133,6 +132,9 @@ class BlockCost {
   /// select_mesh() alone. Formula and proof: model/floor_form.hpp. Precondition of a slice, here and below: the micro-batch
   /// divides the batch and the variant is legal.
   double mesh_time_floor(std::size_t micro_batch_index, std::size_t variant_index) const;
+  /// Lower bound of the memory with reserve [B] of the states of plans on the mesh with these ep and etp, of those whose ZeRO
+  /// index has zero[i] != 0; infinity where there are none. Needs select_mesh() alone.
+  double states_floor(int ep, int etp, const std::uint8_t* zero) const;
   /// Bounds of the selected block's plans whose ZeRO index has zero[i] != 0.
   StepFloor floor(const std::uint8_t* zero) const;
   /// Lower bound of the step time [s] of a slice of the selected block, of which `block` is the floor.
