@@ -122,8 +122,8 @@ void BlockCost::Impl::cost_of(std::size_t b, std::size_t v, const std::uint8_t* 
 }
 
 BlockCost::BlockCost(const Architecture& a, const Cluster& c, const InnerAxes& axes, std::int64_t batch, std::int64_t sequence, Precision precision,
-                     Optimizer optimizer)
-    : impl_(new Impl(a, c, axes, batch, sequence, precision, optimizer)) {}
+                     Optimizer optimizer, std::pmr::memory_resource* memory)
+    : impl_(new Impl(a, c, axes, batch, sequence, precision, optimizer, memory)) {}
 BlockCost::~BlockCost() { delete impl_; }
 BlockCost::BlockCost(BlockCost&& other) noexcept : impl_(other.impl_) { other.impl_ = nullptr; }
 
@@ -147,9 +147,7 @@ void BlockCost::Impl::select_mesh(const Plan& m) {
 void BlockCost::Impl::select_experts(int ep, int etp) {
   mesh.ep = ep;
   mesh.etp = etp;
-  table = &shards[{mesh.tp, mesh.cp, ep, etp}];
-  table->floors.resize(axes.micro_batch.size());
-  table->costs.resize(axes.micro_batch.size());
+  table = &shards.try_emplace({mesh.tp, mesh.cp, ep, etp}, axes.micro_batch.size(), memory).first->second;
   variants.resize(axes.variant.size());
   ++block;
   mesh_priced = false;

@@ -65,12 +65,14 @@ double BlockCost::time_floor(std::size_t b, std::size_t v, const StepFloor& step
 }
 
 double BlockCost::states_floor(int ep, int etp, const std::uint8_t* zero) const {
-  const Impl& i = *impl_;
+  Impl& i = *impl_;
   Plan p = i.mesh;
   p.ep = ep;
   p.etp = etp;
-  MeshCost c;
-  add_parameters(i.setting, p, c);
+  MeshCost& c = i.parameters;
+  if (i.parameters_tp != p.tp) add_parameters(i.setting, p, c);
+  i.parameters_tp = p.tp;
+  if (i.architecture.is_moe()) c.moe_expert_parameters = expert_parameters(i.architecture, ep, etp);
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t z = 0; z < i.axes.zero.size(); ++z) {
     if (!zero[z]) continue;

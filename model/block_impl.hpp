@@ -1,6 +1,7 @@
 // The batched path's state: tables of an architecture on a cluster, and what is selected of them. Of block_*.cpp only.
 #pragma once
-#include <memory>
+#include <deque>
+#include <memory_resource>
 #include <unordered_map>
 #include <vector>
 
@@ -23,9 +24,11 @@ struct BlockCost::Impl {
   std::vector<std::size_t> rising_batches, falling_memory;  // indices: micro-batches upwards, recomputation from full down
   const LaneKernel* kernel = &lane_kernel();
 
-  std::unordered_map<std::uint64_t, TokenPieces> token_pieces;
-  std::unordered_map<std::uint64_t, DensePieces> dense_pieces;
-  std::unordered_map<ShardId, ShardTable, ShardHash> shards;
+  std::pmr::memory_resource* memory;
+  std::pmr::unordered_map<std::uint64_t, TokenPieces> token_pieces{memory};
+  std::pmr::unordered_map<std::uint64_t, DensePieces> dense_pieces{memory};
+  std::pmr::unordered_map<ShardId, ShardTable, ShardHash> shards{memory};
+  std::pmr::deque<ShardCost> shard_costs{memory};
   std::unordered_map<std::uint64_t, Placed> layouts;
 
   // The selected block.
@@ -39,13 +42,16 @@ struct BlockCost::Impl {
   double stage_jitter = 0, coupling_growth = 0;
   double device_jitter;                      // relative, of all plans on the cluster
   std::vector<MeshCost> hops;                // per micro-batch; of them the hops alone are set
+  MeshCost parameters;                       // of parameters_tp and the last experts asked for: parameters alone
+  int parameters_tp = 0;
   std::vector<const Placed*> placed;         // by variant, once asked for
   std::vector<PlaceTask> places;             // scratch of cost_of()
   std::vector<LaneResult> results;
   std::vector<std::uint8_t> wanted;          // scratch of cost(): [variant][ZeRO index], some mode is legal
   std::vector<std::uint8_t> joined;          // scratch of want(): by variant
 
-  Impl(const Architecture&, const Cluster&, const InnerAxes&, std::int64_t batch, std::int64_t sequence, Precision, Optimizer);
+  Impl(const Architecture&, const Cluster&, const InnerAxes&, std::int64_t batch, std::int64_t sequence, Precision, Optimizer,
+       std::pmr::memory_resource*);
 
   void select_mesh(const Plan& mesh);
   void select_experts(int ep, int etp);
@@ -54,7 +60,7 @@ struct BlockCost::Impl {
   // Tables, made when they are first asked for (block_tables.cpp).
   const TokenPieces& tokens(std::size_t b);
   DensePieces& pieces(std::size_t b);
-  void add_memory(std::size_t b, DensePieces&);
+  void add_modes(std::size_t b, DensePieces&);
   const ShardFloor& shard_floor(std::size_t b);
   const ShardCost& entry(std::size_t b);
   const Placed& layout(std::size_t v);

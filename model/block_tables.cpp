@@ -7,11 +7,12 @@
 
 namespace tessera {
 
-BlockCost::Impl::Impl(const Architecture& a, const Cluster& c, const InnerAxes& x, std::int64_t b, std::int64_t s, Precision p, Optimizer o)
+BlockCost::Impl::Impl(const Architecture& a, const Cluster& c, const InnerAxes& x, std::int64_t b, std::int64_t s, Precision p, Optimizer o,
+                      std::pmr::memory_resource* m)
     : architecture(a), cluster(c), axes(x), batch(b), sequence(s), precision(p), optimizer(o),
       setting{&architecture, &cluster, s, p}, has_dense(!a.is_moe() || a.dense_ffn > 0),
       any_dualpipe(has_dualpipe(x, c.stack)), capacity(c.memory_cap > 0 ? c.memory_cap : c.device.capacity),
-      device_jitter(machine_jitter(setting, double(c.devices))), results(x.zero.size()), wanted(x.zero.size() * x.variant.size()),
+      memory(m), device_jitter(machine_jitter(setting, double(c.devices))), results(x.zero.size()), wanted(x.zero.size() * x.variant.size()),
       joined(x.variant.size()) {
   if (axes.recompute.size() > kLanes) throw InputError("too many recomputation modes", "there are four", "name each once");
   for (std::size_t i = 0; i < axes.micro_batch.size(); ++i) rising_batches.push_back(i);
@@ -42,19 +43,17 @@ DensePieces& BlockCost::Impl::pieces(std::size_t b) {
   const TokenPieces& t = tokens(b);
   p.tokens = &t;
   p.attention = attention_piece(setting, s, t.projections);
-  for (int lane = 0; lane < kLanes; ++lane)
-    p.dense.set(lane, has_dense ? times_of(layer_work(setting, p.attention, t.dense_ffn, false, modules(lane), false)) : Times<double>{});
-  const double forward = least_of(p.dense.forward);
-  p.least_dense = {forward, least_both(p.dense) - forward, 0, {}};
-  p.least_moe = {};
-  if (architecture.is_moe()) p.least_moe = bound_of(moe_layer_floor(setting, p.attention, t.least_experts, {}));
+  p.least_dense = p.least_moe = {};
+  if (has_dense) p.least_dense = bound_of(layer_floor(setting, p.attention, t.dense_ffn, false, {}));
+  if (architecture.is_moe()) p.least_moe = bound_of(layer_floor(setting, p.attention, t.least_experts, true, {}));
   return p;
 }
 
-void BlockCost::Impl::add_memory(std::size_t b, DensePieces& p) {
-  if (p.has_memory) return;
-  p.has_memory = true;
+void BlockCost::Impl::add_modes(std::size_t b, DensePieces& p) {
+  if (p.has_modes) return;
+  p.has_modes = true;
   for (int lane = 0; lane < kLanes; ++lane) {
+    p.dense.set(lane, has_dense ? times_of(layer_work(setting, p.attention, p.tokens->dense_ffn, false, modules(lane), false)) : Times<double>{});
     p.memory[lane] = dense_memory(setting, shard(b), modules(lane));
     p.dense_saved.set(lane, p.memory[lane].dense);
   }
@@ -67,19 +66,19 @@ const ShardFloor& BlockCost::Impl::shard_floor(std::size_t b) {
   if (!architecture.is_moe()) return f;
   const DensePieces& p = pieces(b);
   const Piece experts = expert_piece(setting, shard(b), p.tokens->beside_experts);
-  f.least = moe_layer_floor(setting, p.attention, experts, exposed_exchange(cluster.stack, experts, false));
-  f.least_overlapped = any_dualpipe ? moe_layer_floor(setting, p.attention, experts, exposed_exchange(cluster.stack, experts, true)) : f.least;
+  f.least = layer_floor(setting, p.attention, experts, true, exposed_exchange(cluster.stack, experts, false));
+  f.least_overlapped = any_dualpipe ? layer_floor(setting, p.attention, experts, true, exposed_exchange(cluster.stack, experts, true)) : f.least;
   return f;
 }
 
 const ShardCost& BlockCost::Impl::entry(std::size_t b) {
-  std::unique_ptr<ShardCost>& made = table->costs[b];
+  ShardCost*& made = table->costs[b];
   if (made) return *made;
-  made = std::make_unique<ShardCost>();
-  ShardCost& c = *made;
+  ShardCost& c = shard_costs.emplace_back();
+  made = &c;
   const Shard s = shard(b);
   DensePieces& p = pieces(b);
-  add_memory(b, p);
+  add_modes(b, p);
   c.pieces = &p;
   Piece experts;
   if (architecture.is_moe()) experts = expert_piece(setting, s, p.tokens->beside_experts);

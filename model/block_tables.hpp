@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <memory>
+#include <memory_resource>
 #include <vector>
 
 #include "model/lane_kernel.hpp"
@@ -26,9 +26,9 @@ struct TokenPieces {
 struct DensePieces {
   const TokenPieces* tokens;
   Piece attention;
-  TimesRows dense;                        // a dense layer
   Times<double> least_dense, least_moe;   // bounds over modes, expert meshes and schedules; forward and input_gradient alone
-  bool has_memory = false;                // what follows: bounds do without
+  bool has_modes = false;                 // what follows: bounds do without
+  TimesRows dense;                        // a dense layer
   SavedRows dense_saved;
   std::array<PartMemory, kLanes> memory;  // by mode, without MoE layers
 };
@@ -50,8 +50,9 @@ struct ShardFloor {
 
 // By micro-batch, each made when it is first asked for.
 struct ShardTable {
-  std::vector<ShardFloor> floors;
-  std::vector<std::unique_ptr<ShardCost>> costs;
+  std::pmr::vector<ShardFloor> floors;
+  std::pmr::vector<ShardCost*> costs;
+  ShardTable(std::size_t micro_batches, std::pmr::memory_resource* memory) : floors(micro_batches, memory), costs(micro_batches, nullptr, memory) {}
 };
 
 struct ShardId {
@@ -116,13 +117,6 @@ struct VariantState {
   std::vector<double> optimizer;           // [s] by zero
   std::vector<std::uint8_t> known;         // by zero: states and optimizer are there
 };
-
-inline double least_of(const Row& row) { return *std::min_element(row, row + kLanes); }
-inline double least_both(const TimesRows& t) {
-  double least = t.forward[0] + t.input_gradient[0] + t.weight_gradient[0];
-  for (int lane = 1; lane < kLanes; ++lane) least = std::min(least, t.forward[lane] + t.input_gradient[lane] + t.weight_gradient[lane]);
-  return least;
-}
 
 // As times, for the forms of bounds.
 inline Times<double> bound_of(const Directions& d) { return {d.forward, d.backward, 0, {}}; }

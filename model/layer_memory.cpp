@@ -151,6 +151,11 @@ double weight_inputs(const Setting& set, const Shard& shard, bool moe) {
 
 }  // namespace
 
+double expert_parameters(const Architecture& a, int ep, int etp) {
+  const double matrices = a.gated ? 3 : 2;
+  return double(a.experts) / ep * matrices * double(a.hidden) * a.expert_ffn / etp;
+}
+
 LayerParameters layer_parameters(const Architecture& a, const Shard& shard, bool moe) {
   const double t = shard.tp, h = double(a.hidden), matrices = a.gated ? 3 : 2;
   double sharded = 0, whole = 0;
@@ -160,7 +165,7 @@ LayerParameters layer_parameters(const Architecture& a, const Shard& shard, bool
   if (moe) {
     sharded += matrices * h * a.shared_ffn / t;
     whole += h * a.experts;
-    p.expert = double(a.experts) / shard.ep * matrices * h * a.expert_ffn / shard.etp;
+    p.expert = expert_parameters(a, shard.ep, shard.etp);
   } else {
     sharded += matrices * h * a.dense_ffn / t;
   }

@@ -10,6 +10,7 @@ struct LayerParameters {
   double dense = 0, expert = 0;
   double total() const { return dense + expert; }
 };
+double expert_parameters(const Architecture&, int ep, int etp);
 LayerParameters layer_parameters(const Architecture&, const Shard&, bool moe);
 
 /// Parameters of the embedding (or head) on a rank, vocabulary padded.

@@ -373,7 +373,7 @@ Directions exposed_exchange(const Stack& s, const Piece& ffn, bool overlapped) {
   return {exposed * out.forward, exposed * out.backward};
 }
 
-Directions moe_layer_floor(const Setting& set, const Piece& attention, const Piece& ffn, const Directions& exchange) {
+Directions layer_floor(const Setting& set, const Piece& attention, const Piece& ffn, bool moe, const Directions& exchange) {
   const Stack& s = set.cluster->stack;
   auto gemms = [](const Seconds& x) { return x[Term::gemm] + x[Term::experts]; };
   auto sums = [&](const Piece& p) { return Directions{p.work.forward.sum(), p.work.input_gradient.sum() + p.work.weight_gradient.sum()}; };
@@ -388,8 +388,9 @@ Directions moe_layer_floor(const Setting& set, const Piece& attention, const Pie
   const double relief = set.cluster->device.power_relief, most = 1 / (1 + relief);
   const double factor = relief < 1 && total > 0 ? 1 / (1 + relief * (1 - busy / total)) : most;
   const double relieved = total - busy * (1 - factor), coolest = total - busy * (1 - most);
-  const double host = std::min({1.0, s.host_recompute_layer, s.host_recompute_expert}) * host_seconds(s, ffn, true, 0);
-  const double both = std::max(relieved, std::max(coolest, host) * (1 - s.host_serial_share) + s.host_serial_share * (coolest + host));
+  const double host = std::min({1.0, s.host_recompute_layer, s.host_recompute_expert}) * host_seconds(s, ffn, moe, 0);
+  const double serial = moe ? s.host_serial_share : 0;
+  const double both = std::max(relieved, std::max(coolest, host) * (1 - serial) + serial * (coolest + host));
   const double least_forward = forward - (ga.forward + gf.forward) * (1 - most);
   return {least_forward, both - least_forward};
 }

@@ -56,8 +56,8 @@ struct Directions {
 };
 /// What of the expert exchange nothing hides. `overlapped`: the schedule hides it (DualPipe).
 Directions exposed_exchange(const Stack&, const Piece& ffn, bool overlapped);
-/// For bounds: no recomputation mode of a MoE layer takes less, in its forward or in both directions.
-Directions moe_layer_floor(const Setting&, const Piece& attention, const Piece& ffn, const Directions& exchange);
+/// For bounds: no recomputation mode of a layer takes less, in its forward or in both directions.
+Directions layer_floor(const Setting&, const Piece& attention, const Piece& ffn, bool moe, const Directions& exchange);
 
 /// A whole layer: pieces, exposed exchange, recomputation, host (max(GPU, host) + serial share * min for MoE
 /// layers; moe-step-time.md section 3). `overlapped`: the schedule hides the expert exchange (DualPipe).

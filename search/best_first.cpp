@@ -30,7 +30,7 @@ bool BestFirst::run(const Digits& at, BestRow& best, Counts& counts) {
   const std::uint64_t step = experts.size() * space_->inner().size();
   for (at_.precision = 0; at_.precision < space_->precisions().size(); ++at_.precision) {
     costs_.emplace_back(a, study_->clusters[at_.cluster], space_->inner(), study_->batches[at_.batch], study_->sequence,
-                        space_->precisions()[at_.precision], study_->plan.optimizer);
+                        space_->precisions()[at_.precision], study_->plan.optimizer, &pool_);
     for (at_.mesh = 0; at_.mesh < space_->meshes(at_.cluster).size(); ++at_.mesh, id += step) open_mesh(id);
   }
   search();

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <memory_resource>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -67,6 +68,7 @@ class BestFirst {
   const Space* space_;
   const Study* study_;
   Digits at_;
+  std::pmr::unsynchronized_pool_resource pool_;         ///< tables of costs_, used again for the next architecture
   std::vector<BlockCost> costs_;                        ///< by precision
   BlockCost* cost_ = nullptr;                           ///< of the selected mesh
   std::vector<std::optional<InnerProduct>> products_;   ///< by precision and mesh, of product_key_

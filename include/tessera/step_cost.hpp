@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory_resource>
 #include <string_view>
 #include <vector>
 #include "tessera/architecture.hpp"
@@ -115,8 +116,9 @@ struct StepFloor {
 /// task. Cost does not grow with layers, micro-batches or devices.
 class BlockCost {
  public:
+  /// `memory`: where the tables lie; it must outlive them and needs no lock.
   BlockCost(const Architecture&, const Cluster&, const InnerAxes&, std::int64_t batch, std::int64_t sequence,
-            Precision, Optimizer);
+            Precision, Optimizer, std::pmr::memory_resource* memory = std::pmr::get_default_resource());
   ~BlockCost();
   BlockCost(BlockCost&&) noexcept;
   /// Chooses the block. micro_batch, zero, recompute, schedule of `mesh` are ignored.
