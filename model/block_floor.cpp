@@ -64,7 +64,7 @@ double BlockCost::time_floor(std::size_t b, std::size_t v, const StepFloor& step
   return least;
 }
 
-double BlockCost::states_floor(int ep, int etp, const std::uint8_t* zero) const {
+double BlockCost::states_floor(int ep, int etp, const std::uint8_t* zero, double enough) const {
   Impl& i = *impl_;
   Plan p = i.mesh;
   p.ep = ep;
@@ -74,7 +74,7 @@ double BlockCost::states_floor(int ep, int etp, const std::uint8_t* zero) const 
   i.parameters_tp = p.tp;
   if (i.architecture.is_moe()) c.moe_expert_parameters = expert_parameters(i.architecture, ep, etp);
   double least = std::numeric_limits<double>::infinity();
-  for (std::size_t z = 0; z < i.axes.zero.size(); ++z) {
+  for (std::size_t z = i.axes.zero.size(); z-- > 0 && least > enough;) {  // the last needs least, mostly
     if (!zero[z]) continue;
     p.zero = i.axes.zero[z];
     least = std::min(least, least_states(i.setting, p, c));

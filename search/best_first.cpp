@@ -73,7 +73,7 @@ void BestFirst::open_mesh(std::uint64_t id) {
     for (std::size_t reason = 1; reason < kReasonCount; ++reason)
       if (kind.refused[reason] > 0) refuse(static_cast<Reason>(reason), kind.refused[reason], id + kind.sample[reason]);
     if (kind.rows * product.all_slices == 0) continue;
-    if (cost_->states_floor(experts[e].ep, experts[e].etp, kind.zero.data()) > cluster.memory_cap)
+    if (cost_->states_floor(experts[e].ep, experts[e].etp, kind.zero.data(), cluster.memory_cap) > cluster.memory_cap)
       refuse(Reason::memory_bound, kind.rows * product.all_slices, id + product.first(inner, kind, product.first_micro_batch));
     else
       blocks_.push_back({e, id, &kind, std::nullopt});

@@ -162,7 +162,7 @@ bool Walker::memory_refuses(std::uint64_t id, const BlockMask& mask, std::size_t
   std::array<std::uint8_t, 4> only{};  // ZeRO has four stages
   only[z] = 1;
   const ExpertMesh& expert = space_->expert_meshes(at_.cluster)[at_.expert];
-  double floor = cost_->states_floor(expert.ep, expert.etp, only.data());
+  double floor = cost_->states_floor(expert.ep, expert.etp, only.data(), cap_);
   if (floor <= cap_ || asked_for(floor)) floor = cost_->memory_floor(z, mask.legal.data(), cap_);
   if (floor <= cap_) return false;
   refuse(Reason::memory_bound, end - begin, id + mask.index[begin]);

@@ -135,8 +135,8 @@ class BlockCost {
   /// divides the batch and the variant is legal.
   double mesh_time_floor(std::size_t micro_batch_index, std::size_t variant_index) const;
   /// Lower bound of the memory with reserve [B] of the states of plans on the mesh with these ep and etp, of those whose ZeRO
-  /// index has zero[i] != 0; infinity where there are none. Needs select_mesh() alone.
-  double states_floor(int ep, int etp, const std::uint8_t* zero) const;
+  /// index has zero[i] != 0; infinity where there are none. Needs select_mesh() alone. `enough` as above.
+  double states_floor(int ep, int etp, const std::uint8_t* zero, double enough) const;
   /// Bounds of the selected block's plans whose ZeRO index has zero[i] != 0.
   StepFloor floor(const std::uint8_t* zero) const;
   /// Lower bound of the step time [s] of a slice of the selected block, of which `block` is the floor.

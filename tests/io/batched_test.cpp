@@ -204,7 +204,7 @@ TEST_CASE("bounds are below every plan they stand for, the deeper the nearer") {
       std::array<std::uint8_t, 4> only{};
       only[z] = 1;
       const StepFloor floor = cost.floor(only.data());
-      const double states = cost.states_floor(block.expert.ep, block.expert.etp, only.data());
+      const double states = cost.states_floor(block.expert.ep, block.expert.etp, only.data(), 0);
       for (std::size_t b = 0; b < axes().micro_batch.size(); ++b)
         for (std::size_t v = 0; v < variants; ++v) {
           double whole = 0;
