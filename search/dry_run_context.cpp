@@ -6,12 +6,15 @@
 #include <numeric>
 #include <queue>
 
+#include "search/work_order.hpp"
+
 namespace tessera {
 namespace {
 
 struct Worker {
   double free_at;
   int rank;
+  bool has_run;
   bool operator>(const Worker& o) const { return free_at != o.free_at ? free_at > o.free_at : rank > o.rank; }
 };
 
@@ -52,34 +55,40 @@ const char* find_bound(const Rehearsal& r, const MachineModel& m, std::size_t un
 
 }  // namespace
 
-Rehearsal rehearse(DryRunContext& context, std::span<const double> unit_seconds, int threads, const MachineModel& model) {
+Rehearsal rehearse(DryRunContext& context, std::span<const double> unit_seconds, std::span<const double> expected, int threads,
+                   const MachineModel& model) {
   std::vector<std::uint64_t> units(unit_seconds.size());
   std::iota(units.begin(), units.end(), std::uint64_t{0});
-  const auto work = context.share(units);
+  const auto work = context.share(work_order(expected, std::move(units)));
   Counter counter(*work, unit_seconds, model);
   const auto ranks = static_cast<std::size_t>(context.ranks());
-  std::vector<std::deque<Fetched>> fetched(ranks);
+  std::vector<std::deque<Fetched>> waiting(ranks);      // by rank: fetched, not yet running
+  std::vector<std::uint64_t> in_hand(ranks);            // by rank: waiting or running
   std::priority_queue<Worker, std::vector<Worker>, std::greater<>> workers;
-  for (int i = 0; i <= threads; ++i)  // one unit more than threads, as Rank::fetch() keeps
-    for (std::size_t r = 0; r < ranks; ++r)
-      if (const auto unit = counter.fetch(model.start_seconds)) fetched[r].push_back(*unit);
-  for (std::size_t r = 0; r < ranks; ++r)
-    for (int t = 0; t < threads; ++t) workers.push({model.start_seconds, static_cast<int>(r)});
+  for (int t = 0; t < threads; ++t)
+    for (std::size_t r = 0; r < ranks; ++r) workers.push({model.start_seconds, static_cast<int>(r), false});
   Rehearsal out;
   double end = model.start_seconds;
   while (!workers.empty()) {
     const Worker w = workers.top();
     workers.pop();
-    auto& mine = fetched[static_cast<std::size_t>(w.rank)];
+    const auto rank = static_cast<std::size_t>(w.rank);
+    auto& mine = waiting[rank];
+    if (w.has_run) --in_hand[rank];
+    while (in_hand[rank] < units_in_hand(unit_seconds.size() - work->taken(), context.ranks(), threads)) {  // as Rank::fetch()
+      const auto next = counter.fetch(w.free_at);
+      if (!next) break;
+      mine.push_back(*next);
+      ++in_hand[rank];
+    }
     if (mine.empty()) continue;
     const Fetched unit = mine.front();
     mine.pop_front();
-    const double begin = std::max(w.free_at, unit.ready), done = begin + unit.seconds;
-    if (const auto next = counter.fetch(begin)) mine.push_back(*next);
+    const double done = std::max(w.free_at, unit.ready) + unit.seconds;
     out.busy_seconds += unit.seconds;
     out.longest_unit = std::max(out.longest_unit, unit.seconds);
     end = std::max(end, done);
-    workers.push({done, w.rank});
+    workers.push({done, w.rank, true});
   }
   // The main thread writes beside its crew; what it writes last is waited for.
   const double writing = (1.0 + (end - model.start_seconds) / model.segment_period_seconds) * model.segment_seconds;

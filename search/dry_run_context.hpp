@@ -39,7 +39,8 @@ struct Rehearsal {
   const char* bound = "";     ///< what limits the efficiency, in words
 };
 
-/// Runs the distribution for units that take `unit_seconds` each on a thread.
-Rehearsal rehearse(DryRunContext&, std::span<const double> unit_seconds, int threads, const MachineModel&);
+/// Runs the distribution for units that take `unit_seconds` each on a thread, given out by their `expected` work as the
+/// sweep does (search/work_order.hpp). Both spans have an entry per unit.
+Rehearsal rehearse(DryRunContext&, std::span<const double> unit_seconds, std::span<const double> expected, int threads, const MachineModel&);
 
 }  // namespace tessera

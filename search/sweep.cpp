@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "search/agreement.hpp"
 #include "search/context.hpp"
 #include "search/crew.hpp"
+#include "search/work_order.hpp"
 #include "tessera/error.hpp"
 #include "tessera/space.hpp"
 #include "tessera/sweep.hpp"
@@ -35,14 +37,32 @@ std::vector<std::uint64_t> left_over(const Space& space, Context& context, UnitS
   return units;
 }
 
+/// Share of the expected work that is given out, by the number of units given out: the larger ones go first.
+class WorkShare {
+ public:
+  WorkShare(std::span<const double> weight, std::span<const std::uint64_t> order) {
+    const double all = std::accumulate(weight.begin(), weight.end(), 0.0);
+    double left = 0;
+    for (const std::uint64_t unit : order) left += weight[unit];
+    share_.push_back(all > 0 ? (all - left) / all : 1.0);  // of an earlier run
+    for (const std::uint64_t unit : order) share_.push_back(share_.back() + (all > 0 ? weight[unit] / all : 0.0));
+  }
+  std::uint64_t units() const { return share_.size() - 1; }
+  double reused() const { return share_.front(); }
+  double at(std::uint64_t taken) const { return taken >= units() ? 1.0 : std::min(1.0, share_[taken]); }
+
+ private:
+  std::vector<double> share_;
+};
+
 /// The main loop of a rank: fetch, feed the crew, write, poll.
 class Rank {
  public:
   Rank(const Space& space, Context& context, UnitSink& sink, const SweepOptions& options, Reducer& reducer,
-       Clock::time_point start)
-      : space_(space), context_(context), sink_(sink), options_(options), reducer_(reducer), start_(start) {}
+       const WorkShare& share, Clock::time_point start)
+      : space_(space), context_(context), sink_(sink), options_(options), reducer_(reducer), share_(share), start_(start) {}
 
-  void run(WorkSource& work, std::uint64_t reused) {
+  void run(WorkSource& work) {
     Crew crew(space_, options_.threads);
     try {
       while (true) {
@@ -54,10 +74,10 @@ class Rank {
         }
         context_.poll();
         if (must_stop()) work.close();
-        report(work, reused, false);
+        report(work, false);
       }
       sink_.flush();
-      report(work, reused, true);
+      report(work, true);
     } catch (...) {
       work.close();  // other ranks finish what they have in hand, then all stop
       throw;
@@ -65,9 +85,8 @@ class Rank {
   }
 
  private:
-  /// One unit more than threads: a thread that ends one finds the next.
   void fetch(WorkSource& work, Crew& crew) {
-    while (!all_given_ && crew.in_hand() <= static_cast<std::size_t>(options_.threads)) {
+    while (!all_given_ && crew.in_hand() < units_in_hand(share_.units() - work.taken(), context_.ranks(), options_.threads)) {
       if (const auto unit = work.next()) crew.post(*unit);
       else all_given_ = true;
     }
@@ -76,12 +95,13 @@ class Rank {
     return (options_.stop && options_.stop()) ||
            (options_.time_limit_seconds && seconds_since(start_) >= *options_.time_limit_seconds);
   }
-  void report(const WorkSource& work, std::uint64_t reused, bool last) {
+  void report(const WorkSource& work, bool last) {
     if (!options_.progress || context_.rank() != 0) return;
     const double now = seconds_since(start_);
     if (!last && now < next_report_) return;
     next_report_ = now + kProgressSeconds;
-    options_.progress({space_.units(), reused + work.taken(), reused, now, context_.ranks(), &reducer_});
+    const std::uint64_t reused = space_.units() - share_.units();
+    options_.progress({space_.units(), reused + work.taken(), reused, share_.at(work.taken()), share_.reused(), now, context_.ranks(), &reducer_});
   }
 
   const Space& space_;
@@ -89,6 +109,7 @@ class Rank {
   UnitSink& sink_;
   const SweepOptions& options_;
   Reducer& reducer_;
+  const WorkShare& share_;
   Clock::time_point start_;
   double next_report_ = 0;
   bool all_given_ = false;
@@ -99,13 +120,15 @@ class Rank {
 SweepResult sweep(const Study& study, const Space& space, Context& context, UnitSink& sink, const SweepOptions& options) {
   const auto start = Clock::now();
   Reducer reducer(study, space);
-  const auto units = left_over(space, context, sink, reducer);
+  const auto weight = expected_work(space);
+  const auto units = work_order(weight, left_over(space, context, sink, reducer));
+  const WorkShare share(weight, units);
   const std::uint64_t reused = space.units() - units.size();
   Failure failure;
   {
     const auto work = context.share(units);
     try {
-      Rank(space, context, sink, options, reducer, start).run(*work, reused);
+      Rank(space, context, sink, options, reducer, share, start).run(*work);
     } catch (...) {
       failure = Failure::current();
     }

@@ -14,6 +14,7 @@
 #include "search/dry_run_context.hpp"
 #include "search/estimate.hpp"
 #include "search/threads.hpp"
+#include "search/work_order.hpp"
 #include "src/sweep_output.hpp"
 #include "tessera/error.hpp"
 #include "tessera/units.hpp"
@@ -81,7 +82,7 @@ Answer estimate(const Options& o, const Study& study) {
   a.evaluations = costs.evaluations;
   a.result_bytes = costs.rows * compression.row_bytes() + needed_bytes(space, Record::best);
   DryRunContext context(o.ranks);
-  a.rehearsal = rehearse(context, costs.unit_seconds, a.threads, MachineModel{});
+  a.rehearsal = rehearse(context, costs.unit_seconds, expected_work(space), a.threads, MachineModel{});
   // results.h5 is put together by the threads of rank 0.
   a.merge_seconds = costs.rows * compression.row_seconds() / a.threads;
   a.core_seconds = costs.core_seconds + costs.rows * compression.row_seconds();

@@ -31,7 +31,7 @@ ProgressLine::~ProgressLine() {
 }
 
 std::string ProgressLine::text(const Progress& p) const {
-  const double share = p.units_total > 0 ? static_cast<double>(p.units_taken) / static_cast<double>(p.units_total) : 1.0;
+  const double share = p.share_taken;
   const std::uint64_t taken = p.units_taken - p.units_reused;
   const Counts& counts = p.own->counts();
   // Other ranks' counts are not known here; theirs are like ours, unit for unit.
@@ -44,8 +44,8 @@ std::string ProgressLine::text(const Progress& p) const {
   }
   out += fmt::format("{:.1f} %", 100.0 * share);
   if (p.seconds > 0) out += fmt::format(", {:.3g} M evaluations/s", evaluations / p.seconds / 1e6);
-  if (taken > 0 && p.units_taken < p.units_total)
-    out += ", " + duration(p.seconds * static_cast<double>(p.units_total - p.units_taken) / static_cast<double>(taken)) + " left";
+  if (share > p.share_reused && share < 1)
+    out += ", " + duration(p.seconds * (1 - share) / (share - p.share_reused)) + " left";
   if (counts.points > 0)
     out += fmt::format(", {:.0f} % refused", 100.0 * (1.0 - static_cast<double>(counts.feasible) / static_cast<double>(counts.points)));
   if (const BestRow* best = p.own->fastest()) {

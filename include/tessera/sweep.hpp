@@ -188,6 +188,8 @@ struct Progress {
   std::uint64_t units_total = 0;
   std::uint64_t units_taken = 0;   ///< given out to any rank, or reused
   std::uint64_t units_reused = 0;
+  double share_taken = 0;          ///< of the expected work (legal plans) that is given out or reused, 0..1
+  double share_reused = 0;         ///< of the expected work, 0..1
   double seconds = 0;              ///< since the start [s]
   int ranks = 1;
   const Reducer* own = nullptr;    ///< what rank 0 itself has finished (and reused)
