@@ -135,6 +135,8 @@ void BlockCost::Impl::select_mesh(const Plan& m) {
   mesh.batch = batch;
   stage_jitter = relative_stage_jitter(setting, mesh.pp);
   coupling_growth = std::log2(1.0 + mesh.pp);
+  shard_row = &shards.try_emplace(shard_key(0, mesh.tp, mesh.cp), memory).first->second;
+  mesh_pieces.assign(axes.micro_batch.size(), nullptr);
   hops.resize(axes.micro_batch.size());
   micro_batches.resize(axes.micro_batch.size());
   for (std::size_t b = 0; b < axes.micro_batch.size(); ++b) {
@@ -147,7 +149,7 @@ void BlockCost::Impl::select_mesh(const Plan& m) {
 void BlockCost::Impl::select_experts(int ep, int etp) {
   mesh.ep = ep;
   mesh.etp = etp;
-  table = &shards.try_emplace({mesh.tp, mesh.cp, ep, etp}, axes.micro_batch.size(), memory).first->second;
+  table = &shard_row->at(ep, etp, axes.micro_batch.size(), memory);
   variants.resize(axes.variant.size());
   ++block;
   mesh_priced = false;

@@ -105,8 +105,8 @@ SliceCost BlockCost::slice(std::size_t b, std::size_t v, const StepFloor& step, 
   Impl& i = *impl_;
   const InnerAxes& x = i.axes;
   SliceCost out;
-  alignas(32) Row floor;
-  i.mode_floors(b, v, step, floor);
+  alignas(32) Row floor{};
+  if (std::isfinite(limit)) i.mode_floors(b, v, step, floor);
   std::array<std::uint8_t, kLanes> near{};
   const std::size_t modes = x.recompute.size();
   for (std::size_t r = 0; r < modes; ++r) near[r] = mode[r] && floor[r] <= limit;
@@ -127,6 +127,7 @@ SliceCost BlockCost::slice(std::size_t b, std::size_t v, const StepFloor& step, 
       if (cost.memory_with_reserve_bytes > i.capacity) {
         ++out.misfits;
         out.first_misfit = std::min(out.first_misfit, index);
+        if (out.miss == SliceCost::kNone || cost.memory_with_reserve_bytes < out.miss_cost.memory_with_reserve_bytes) out.miss = index, out.miss_cost = cost;
         continue;
       }
       ++out.fits;

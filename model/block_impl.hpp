@@ -27,13 +27,16 @@ struct BlockCost::Impl {
   std::pmr::memory_resource* memory;
   std::pmr::unordered_map<std::uint64_t, TokenPieces> token_pieces{memory};
   std::pmr::unordered_map<std::uint64_t, DensePieces> dense_pieces{memory};
-  std::pmr::unordered_map<ShardId, ShardTable, ShardHash> shards{memory};
+  std::pmr::unordered_map<std::uint64_t, ShardRow> shards{memory};  // by tp and cp
   std::pmr::deque<ShardCost> shard_costs{memory};
+  std::pmr::deque<Piece> expert_pieces{memory};
   std::unordered_map<std::uint64_t, Placed> layouts;
 
   // The selected block.
   Plan mesh;
+  ShardRow* shard_row = nullptr;             // of its tp and cp
   ShardTable* table = nullptr;
+  std::vector<DensePieces*> mesh_pieces;     // per micro-batch, once asked for
   std::vector<MeshCost> mesh_costs;          // per micro-batch, once mesh_priced
   bool mesh_priced = false;
   std::vector<std::int64_t> micro_batches;   // n_mb per micro-batch, 0: does not divide
@@ -61,6 +64,7 @@ struct BlockCost::Impl {
   const TokenPieces& tokens(std::size_t b);
   DensePieces& pieces(std::size_t b);
   void add_modes(std::size_t b, DensePieces&);
+  const Piece& experts(std::size_t b);
   const ShardFloor& shard_floor(std::size_t b);
   const ShardCost& entry(std::size_t b);
   const Placed& layout(std::size_t v);

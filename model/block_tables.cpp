@@ -36,8 +36,10 @@ const TokenPieces& BlockCost::Impl::tokens(std::size_t b) {
 }
 
 DensePieces& BlockCost::Impl::pieces(std::size_t b) {
+  if (mesh_pieces[b]) return *mesh_pieces[b];
   const auto [at, made] = dense_pieces.try_emplace(shard_key(b, mesh.tp, mesh.cp));
   DensePieces& p = at->second;
+  mesh_pieces[b] = &p;
   if (!made) return p;
   const Shard s = shard(b);
   const TokenPieces& t = tokens(b);
@@ -59,15 +61,21 @@ void BlockCost::Impl::add_modes(std::size_t b, DensePieces& p) {
   }
 }
 
+const Piece& BlockCost::Impl::experts(std::size_t b) {
+  ShardFloor& f = table->floors[b];
+  if (!f.experts) f.experts = &expert_pieces.emplace_back(expert_piece(setting, shard(b), pieces(b).tokens->beside_experts));
+  return *f.experts;
+}
+
 const ShardFloor& BlockCost::Impl::shard_floor(std::size_t b) {
   ShardFloor& f = table->floors[b];
   if (f.known) return f;
   f.known = true;
   if (!architecture.is_moe()) return f;
   const DensePieces& p = pieces(b);
-  const Piece experts = expert_piece(setting, shard(b), p.tokens->beside_experts);
-  f.least = layer_floor(setting, p.attention, experts, true, exposed_exchange(cluster.stack, experts, false));
-  f.least_overlapped = any_dualpipe ? layer_floor(setting, p.attention, experts, true, exposed_exchange(cluster.stack, experts, true)) : f.least;
+  const Piece& e = experts(b);
+  f.least = layer_floor(setting, p.attention, e, true, exposed_exchange(cluster.stack, e, false));
+  f.least_overlapped = any_dualpipe ? layer_floor(setting, p.attention, e, true, exposed_exchange(cluster.stack, e, true)) : f.least;
   return f;
 }
 
@@ -80,20 +88,19 @@ const ShardCost& BlockCost::Impl::entry(std::size_t b) {
   DensePieces& p = pieces(b);
   add_modes(b, p);
   c.pieces = &p;
-  Piece experts;
-  if (architecture.is_moe()) experts = expert_piece(setting, s, p.tokens->beside_experts);
+  const Piece* ffn = architecture.is_moe() ? &experts(b) : nullptr;
   c.memory = p.memory;
   for (int lane = 0; lane < kLanes; ++lane) {
     c.coupling[lane] = 0;
     Work work{};
     if (architecture.is_moe()) {
       c.memory[lane].moe = layer_memory(setting, s, true, modules(lane));
-      work = layer_work(setting, p.attention, experts, true, modules(lane), false);
+      work = layer_work(setting, p.attention, *ffn, true, modules(lane), false);
       c.coupling[lane] = stage_coupling(setting, s, 1, work);
     }
     c.moe_saved.set(lane, c.memory[lane].moe);
     c.moe.set(lane, times_of(work));
-    if (any_dualpipe && architecture.is_moe()) work = layer_work(setting, p.attention, experts, true, modules(lane), true);
+    if (any_dualpipe && architecture.is_moe()) work = layer_work(setting, p.attention, *ffn, true, modules(lane), true);
     c.moe_overlapped.set(lane, times_of(work));
   }
   return c;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory_resource>
 #include <vector>
 
@@ -42,9 +43,10 @@ struct ShardCost {
   std::array<PartMemory, kLanes> memory;  // by mode
 };
 
-// Bounds of a MoE layer on it over the modes: forward and input_gradient alone.
+// The routed experts on it, and bounds of a MoE layer over the modes: forward and input_gradient alone.
 struct ShardFloor {
   bool known = false;
+  const Piece* experts = nullptr;         // once asked for
   Directions least, least_overlapped;
 };
 
@@ -55,17 +57,21 @@ struct ShardTable {
   ShardTable(std::size_t micro_batches, std::pmr::memory_resource* memory) : floors(micro_batches, memory), costs(micro_batches, nullptr, memory) {}
 };
 
-struct ShardId {
-  int tp, cp, ep, etp;
-  bool operator==(const ShardId&) const = default;
-};
-struct ShardHash {
-  std::size_t operator()(const ShardId& s) const {
-    std::uint64_t h = std::uint64_t(s.tp) * 0x9E3779B97F4A7C15ull;
-    h = (h ^ std::uint64_t(s.cp)) * 0xBF58476D1CE4E5B9ull;
-    h = (h ^ std::uint64_t(s.ep)) * 0x94D049BB133111EBull;
-    return std::size_t((h ^ std::uint64_t(s.etp)) * 0x9E3779B97F4A7C15ull);
+// Those of one tp and cp by expert mesh: few, so that looking through them beats hashing.
+class ShardRow {
+ public:
+  explicit ShardRow(std::pmr::memory_resource* memory) : keys_(memory), tables_(memory) {}
+  ShardTable& at(int ep, int etp, std::size_t micro_batches, std::pmr::memory_resource* memory) {
+    const std::uint64_t key = (std::uint64_t(ep) << 32) | std::uint64_t(etp);
+    const auto found = std::find(keys_.begin(), keys_.end(), key);
+    if (found != keys_.end()) return tables_[static_cast<std::size_t>(found - keys_.begin())];
+    keys_.push_back(key);
+    return tables_.emplace_back(micro_batches, memory);
   }
+
+ private:
+  std::pmr::vector<std::uint64_t> keys_;
+  std::pmr::deque<ShardTable> tables_;
 };
 
 // Places at which the peak of a layout can lie: both ends of every run of equal devices.

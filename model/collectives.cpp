@@ -10,6 +10,12 @@ namespace {
 const FabricLevel& inner(const Fabric& f) { return f.levels.front(); }
 double achieved(const FabricLevel& level) { return level.bandwidth * level.share; }
 
+// Degrees are powers of two, mostly: then the exponent is the logarithm to the last bit, and costs nothing.
+double binary_logarithm(double x) {
+  int exponent = 0;
+  return std::frexp(x, &exponent) == 0.5 ? exponent - 1 : std::log2(x);
+}
+
 }  // namespace
 
 double ranks_in_domain(const Fabric& f, Group g) {
@@ -33,7 +39,7 @@ double ring_rate(const Fabric& f, Group g) {
 double ring_seconds(const Fabric& f, Group g, double bytes, double messages) {
   if (g.size <= 1) return 0;
   double latency = inner(f).latency;
-  if (leaves_domain(f, g)) latency = f.levels[1].latency * (1 + std::log2(g.size / ranks_in_domain(f, g)));
+  if (leaves_domain(f, g)) latency = f.levels[1].latency * (1 + binary_logarithm(g.size / ranks_in_domain(f, g)));
   return bytes * (g.size - 1) / g.size / ring_rate(f, g) + messages * latency;
 }
 

@@ -9,7 +9,7 @@ namespace tessera {
 
 BestFirst::BestFirst(const Space& space) : space_(&space), study_(&space.study()) {}
 
-bool BestFirst::run(const Digits& at, BestRow& best, Counts& counts) {
+BestRow BestFirst::run(const Digits& at, Counts& counts) {
   at_ = at;
   best_ = BestRow{};
   best_.cluster = at.cluster;
@@ -19,7 +19,9 @@ bool BestFirst::run(const Digits& at, BestRow& best, Counts& counts) {
   blocks_.clear();
   open_.clear();
   heap_.clear();
+  heavy_.clear();
   costs_.clear();
+  selected_ = kNoMesh;
   use_products();
   const Architecture& a = study_->architectures[at_.architecture];
   const auto& experts = space_->expert_meshes(at_.cluster);
@@ -34,10 +36,9 @@ bool BestFirst::run(const Digits& at, BestRow& best, Counts& counts) {
     for (at_.mesh = 0; at_.mesh < space_->meshes(at_.cluster).size(); ++at_.mesh, id += step) open_mesh(id);
   }
   search();
-  if (best_.feasible == 0) return false;
-  best = best_;
+  if (best_.feasible == 0) find_closest_miss();
   counts.add(counts_);
-  return true;
+  return best_;
 }
 
 // Legality looks at an architecture's depth alone, which neighbours in a grid share.
@@ -61,7 +62,7 @@ void BestFirst::open_mesh(std::uint64_t id) {
   if (!made) made.emplace(inner, a, cluster, study_->batches[at_.batch], space_->precisions()[at_.precision], mesh);
   const InnerProduct& product = *made;
   OpenMesh open{at_.precision, at_.mesh, blocks_.size(), 0, &product};
-  select(open);
+  select(open.precision, open.mesh);
   for (std::uint32_t e = 0; e < experts.size(); ++e, id += inner.size()) {
     Reason r = expert_width_[e];
     if (r == Reason::none) r = expert_rule(a, cluster.stack, mesh, experts[e]);
@@ -73,10 +74,13 @@ void BestFirst::open_mesh(std::uint64_t id) {
     for (std::size_t reason = 1; reason < kReasonCount; ++reason)
       if (kind.refused[reason] > 0) refuse(static_cast<Reason>(reason), kind.refused[reason], id + kind.sample[reason]);
     if (kind.rows * product.all_slices == 0) continue;
-    if (cost_->states_floor(experts[e].ep, experts[e].etp, kind.zero.data(), cluster.memory_cap) > cluster.memory_cap)
+    const double floor = cost_->states_floor(experts[e].ep, experts[e].etp, kind.zero.data(), cluster.memory_cap);
+    if (floor > cluster.memory_cap) {
       refuse(Reason::memory_bound, kind.rows * product.all_slices, id + product.first(inner, kind, product.first_micro_batch));
-    else
+      heavy_.push_back({floor, at_.precision, at_.mesh, e, id, &product, &kind});
+    } else {
       blocks_.push_back({e, id, &kind, std::nullopt});
+    }
   }
   open.last = blocks_.size();
   if (open.first == open.last) return;
@@ -86,21 +90,24 @@ void BestFirst::open_mesh(std::uint64_t id) {
     double floor = std::numeric_limits<double>::infinity();
     for (std::size_t v = 0; v < inner.variant.size(); ++v)
       if (product.slice[b * inner.variant.size() + v]) floor = std::min(floor, cost_->mesh_time_floor(b, v));
-    push({floor, blocks_[open.first].id, static_cast<std::uint32_t>(open_.size() - 1), b, kWholeMesh, false});
+    heap_.push_back({floor, blocks_[open.first].id, static_cast<std::uint32_t>(open_.size() - 1), kWholeMesh, b, false});
   }
 }
 
-void BestFirst::select(const OpenMesh& open) {
-  at_.precision = open.precision;
-  at_.mesh = open.mesh;
-  cost_ = &costs_[open.precision];
+void BestFirst::select(std::uint32_t precision, std::uint32_t mesh) {
+  at_.precision = precision;
+  at_.mesh = mesh;
+  if (selected_ == std::pair(precision, mesh)) return;
+  selected_ = {precision, mesh};
+  cost_ = &costs_[precision];
   cost_->select_mesh(space_->plan(at_));
 }
 
 namespace {
 /// Of std::push_heap and pop_heap, whose top is the largest.
 constexpr auto later = [](const auto& a, const auto& b) {
-  return std::tie(a.floor, a.id, a.micro_batch, a.block, a.whole_step) > std::tie(b.floor, b.id, b.micro_batch, b.block, b.whole_step);
+  if (a.floor != b.floor) return a.floor > b.floor;
+  return std::tie(a.id, a.micro_batch, a.block, a.whole_step) > std::tie(b.id, b.micro_batch, b.block, b.whole_step);
 };
 }  // namespace
 
@@ -117,11 +124,12 @@ double BestFirst::limit() const {
 }
 
 void BestFirst::search() {
+  std::make_heap(heap_.begin(), heap_.end(), later);
   while (!heap_.empty() && heap_.front().floor <= limit()) {
     std::pop_heap(heap_.begin(), heap_.end(), later);
     const Item item = heap_.back();
     heap_.pop_back();
-    select(open_[item.open]);
+    select(open_[item.open].precision, open_[item.open].mesh);
     if (item.block == kWholeMesh) {
       open_blocks(item);
       continue;
@@ -139,7 +147,7 @@ void BestFirst::open_blocks(const Item& item) {
   for (std::size_t i = open.first; i < open.last; ++i) {
     const ExpertMesh& expert = space_->expert_meshes(at_.cluster)[blocks_[i].expert];
     cost_->select_experts(expert.ep, expert.etp);
-    Item next{0, blocks_[i].id, item.open, item.micro_batch, i, false};
+    Item next{0, blocks_[i].id, item.open, static_cast<std::uint32_t>(i), item.micro_batch, false};
     next.floor = block_floor(next, {});
     push(next);
   }
@@ -174,7 +182,34 @@ void BestFirst::cost_block(const Item& item) {
     counts_.evaluations += c.fits + c.misfits;
     counts_.feasible += c.fits;
     if (c.best != SliceCost::kNone) take(block.id + c.best, c.cost);
+    if (c.miss != SliceCost::kNone) best_.take_miss(block.id + c.miss, c.miss_cost);
   }
+}
+
+// All plans of opened blocks are costed by now: as long as nothing fits no bound leaves one out. Of the other blocks those are,
+// whose states alone are not above the least miss; they stay counted as what their bound refused. Memory does not fall with
+// the micro-batch (BlockCost::memory_floor), whose indices rise: the least legal one has the least memory and, of equals, id.
+void BestFirst::find_closest_miss() {
+  constexpr double kRounding = 1e-9;
+  const InnerAxes& inner = space_->inner();
+  const auto heavier = [](const Heavy& a, const Heavy& b) { return std::tie(a.floor, a.id) > std::tie(b.floor, b.id); };
+  std::make_heap(heavy_.begin(), heavy_.end(), heavier);
+  for (; !heavy_.empty(); heavy_.pop_back()) {
+    std::pop_heap(heavy_.begin(), heavy_.end(), heavier);
+    const Heavy& h = heavy_.back();
+    if (best_.id != kNoId && h.floor * (1 - kRounding) > best_.memory_with_reserve_bytes) break;
+    select(h.precision, h.mesh);
+    const ExpertMesh& expert = space_->expert_meshes(at_.cluster)[h.expert];
+    cost_->select_experts(expert.ep, expert.etp);
+    for (std::size_t v = 0; v < inner.variant.size(); ++v) {
+      std::size_t b = 0;
+      while (b < inner.micro_batch.size() && !h.product->slice[b * inner.variant.size() + v]) ++b;
+      if (b == inner.micro_batch.size()) continue;
+      const SliceCost c = cost_->slice(b, v, {}, h.kind->zero.data(), h.product->mode.data(), limit());
+      if (c.miss != SliceCost::kNone) best_.take_miss(h.id + c.miss, c.miss_cost);
+    }
+  }
+  if (best_.id != kNoId) counts_.miss.take(best_.id, best_.memory_with_reserve_bytes, study_->clusters[at_.cluster].memory_cap);
 }
 
 void BestFirst::take(std::uint64_t id, const PlanCost& cost) {

@@ -56,6 +56,21 @@ void BestRow::take(std::uint64_t plan, const PlanCost& cost) {
   host_seconds = cost.host_seconds;
 }
 
+void BestRow::take_miss(std::uint64_t plan, const PlanCost& cost) {
+  if (feasible == 1) return;
+  const double memory = cost.memory_with_reserve_bytes;
+  if (id != kNoId && (memory > memory_with_reserve_bytes || (memory == memory_with_reserve_bytes && plan > id))) return;
+  id = plan;
+  memory_bytes = cost.memory_bytes;
+  memory_with_reserve_bytes = memory;
+}
+
+void ClosestMiss::take(std::uint64_t plan, double memory_with_reserve, double limit) {
+  const double excess = memory_with_reserve - limit;
+  if (id != kNoId && (excess > excess_bytes || (excess == excess_bytes && plan > id))) return;
+  *this = {plan, excess, memory_with_reserve};
+}
+
 void Counts::add(const Counts& o) {
   points += o.points;
   evaluations += o.evaluations;

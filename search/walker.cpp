@@ -53,15 +53,8 @@ void Walker::search(const Unit& unit) {
   const std::uint64_t step = space_->precisions().size() * space_->meshes(at_.cluster).size() *
                              space_->expert_meshes(at_.cluster).size() * space_->inner().size();
   for (std::uint64_t id = unit.first; id < unit.last; id += step) {
-    const Digits first = space_->decode(id);
-    BestRow best;
-    if (best_first_->run(first, best, result_.counts)) {
-      result_.best.push_back(best);
-      continue;
-    }
-    // Nothing fits: the closest miss is what is asked for, and time bounds say nothing of it.
-    at_ = first;
-    walk({id, id + step, 0});
+    const BestRow best = best_first_->run(space_->decode(id), result_.counts);
+    if (best.id != kNoId) result_.best.push_back(best);
   }
 }
 
@@ -206,16 +199,8 @@ void Walker::take_best(std::uint64_t id, const PlanCost& cost) {
 }
 
 void Walker::consider_misfit(std::uint64_t id, const PlanCost& cost) {
-  const double memory = cost.memory_with_reserve_bytes, excess = memory - cap_;
-  ClosestMiss& miss = result_.counts.miss;
-  if (miss.id == kNoId || excess < miss.excess_bytes || (excess == miss.excess_bytes && id < miss.id))
-    miss = {id, excess, memory};
-  if (best_.feasible == 1) return;
-  const double least = best_.memory_with_reserve_bytes;
-  if (best_.id != kNoId && (memory > least || (memory == least && id > best_.id))) return;
-  best_.id = id;
-  best_.memory_bytes = cost.memory_bytes;
-  best_.memory_with_reserve_bytes = memory;
+  result_.counts.miss.take(id, cost.memory_with_reserve_bytes, cap_);
+  best_.take_miss(id, cost);
 }
 
 void Walker::record(std::uint64_t id, bool fits, const PlanCost& cost) {

@@ -99,6 +99,8 @@ struct SliceCost {
   static constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t best = kNone;         ///< fastest plan that fits, the least index where several are
   PlanCost cost{};                  ///< of it
+  std::size_t miss = kNone;         ///< of those that do not fit the one of least memory, the least index where several are
+  PlanCost miss_cost{};             ///< of it; memory only
   std::uint64_t fits = 0, misfits = 0, slower = 0;         ///< plans: costed, costed and too large, left out by the bound
   std::size_t first_misfit = kNone, first_slower = kNone;  ///< least index of these
 };

@@ -50,6 +50,9 @@ struct BestRow {
   bool operator==(const BestRow&) const = default;
   /// Becomes a plan that fits.
   void take(std::uint64_t plan, const PlanCost&);
+  /// Where nothing fits so far: becomes this plan, which does not fit either, if it misses the limit by less (at equal memory:
+  /// has the lesser id).
+  void take_miss(std::uint64_t plan, const PlanCost&);
 };
 static_assert(sizeof(BestRow) == 80, "BestRow is written to disk as it is: no padding");
 
@@ -63,6 +66,8 @@ struct ClosestMiss {
   double excess_bytes = 0;               ///< memory with reserve minus the limit [B]
   double memory_with_reserve_bytes = 0;  ///< [B]
   bool operator==(const ClosestMiss&) const = default;
+  /// Becomes a plan of this memory [B] if it misses the limit [B] by less (by as much and has the lesser id).
+  void take(std::uint64_t plan, double memory_with_reserve, double limit);
 };
 
 /// Integer counts and one sample each: they add up in any order.

@@ -53,10 +53,6 @@ void check_identities(const SweepResult& r) {
   CHECK(r.counts.evaluations == r.counts.feasible + r.counts.refused_for(Reason::memory));
 }
 
-bool same_best(const BestRow& a, const BestRow& b) {
-  return a.cluster == b.cluster && a.batch == b.batch && a.architecture == b.architecture && a.feasible == b.feasible && a.id == b.id;
-}
-
 }  // namespace
 
 TEST_CASE("the walk is the enumeration", "[sweep]") {
@@ -140,15 +136,26 @@ TEST_CASE("record modes differ in what they keep, not in the answer", "[sweep]")
 TEST_CASE("the pruned search gives the identical answer", "[sweep]") {
   std::mt19937_64 random(7);
   std::uint64_t evaluated = 0, in_all = 0;
-  for (int round = 0; round < 12; ++round) {
+  std::uint64_t nothing_fits = 0;
+  for (int round = 0; round < 16; ++round) {
     Study s = random_study(random);
     s.record = Record::best;
+    if (round % 4 == 3)  // nothing fits: both look for the closest miss
+      for (Cluster& c : s.clusters) c.memory_cap = 2e8;
     s.search = Search::exhaustive;
     const SweepResult all = run(s);
     s.search = Search::pruned;
     const SweepResult pruned = run(s);
     REQUIRE(pruned.best.size() == all.best.size());
     for (std::size_t i = 0; i < all.best.size(); ++i) CHECK(pruned.best[i] == all.best[i]);
+    check_identities(pruned);
+    CHECK(pruned.counts.points == all.counts.points);
+    CHECK((pruned.counts.feasible == 0) == (all.counts.feasible == 0));
+    if (all.counts.feasible == 0) {
+      ++nothing_fits;
+      CHECK(pruned.counts.miss == all.counts.miss);
+      CHECK(pruned.counts.miss.id != kNoId);
+    }
     REQUIRE(pruned.top.size() == all.top.size());
     for (std::size_t i = 0; i < all.top.size(); ++i) {
       CHECK(pruned.top[i].id == all.top[i].id);
@@ -158,6 +165,7 @@ TEST_CASE("the pruned search gives the identical answer", "[sweep]") {
     in_all += all.counts.evaluations;
   }
   CHECK(3 * evaluated < 2 * in_all);  // the bounds leave something out
+  CHECK(nothing_fits >= 3);
 }
 
 TEST_CASE("threads, order and resuming do not move a bit", "[sweep]") {
