@@ -119,9 +119,18 @@ class CyclicSource : public WorkSource {
   bool closed_ = false;
 };
 
+/// The environment asks for the fallback: for MPI builds whose one-sided operations need a busy target.
+bool cyclic_wanted() {
+  const char* wanted = std::getenv("TESSERA_UNITS");
+  if (!wanted || std::string(wanted) == "counter") return false;
+  if (std::string(wanted) == "cyclic") return true;
+  throw InputError("TESSERA_UNITS is " + std::string(wanted), "it names how units of work are shared among ranks", "set it to counter or cyclic, or unset it.");
+}
+
 class MpiContext : public Context {
  public:
   MpiContext() {
+    cyclic_wanted();  // refused before MPI is there to be finalised
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
@@ -129,7 +138,7 @@ class MpiContext : public Context {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &ranks_);
     count_neighbours();
-    counter_works_ = test_counter();
+    counter_works_ = !cyclic_wanted() && test_counter();
   }
   ~MpiContext() override {
     MPI_Comm_free(&comm_);

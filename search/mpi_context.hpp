@@ -10,7 +10,7 @@ namespace tessera {
 bool started_by_mpi();
 
 /// The context of this process: MPI when a launcher started it, else one process. Initialises MPI; it is finalised
-/// with the context. Throws InputError where the scheduler started several tasks that do not see each other
+/// with the context. Units are shared by a counter, or cyclically where it does not work or TESSERA_UNITS=cyclic asks for it. Throws InputError where the scheduler started several tasks that do not see each other
 /// (each would do the whole sweep in the same folder).
 std::unique_ptr<Context> make_context();
 

@@ -37,6 +37,17 @@ class Determinism(ProgramTest):
                         self.assertEqual(answer[key], reference[key], key)
                     self.assert_same_file(file, other)
 
+    def test_cyclic_units(self):
+        """Without the shared counter each rank takes every n-th unit: the same bytes."""
+        _, file = self.sweep("counter", 2, 1)
+        done = run("sweep", SMALL, "--out", self.dir / "cyclic", "--threads", 1, ranks=3, environment={"TESSERA_UNITS": "cyclic"})
+        self.assertEqual(done.returncode, DONE, done.stderr)
+        self.assert_same_file(file, self.dir / "cyclic" / "results.h5")
+        done = run("sweep", SMALL, "--out", self.dir / "none", ranks=2, environment={"TESSERA_UNITS": "random"})
+        self.assertEqual(done.returncode, BAD_INPUT, done.stderr)
+        self.assertIn("TESSERA_UNITS", done.stderr)
+        self.assertFalse((self.dir / "none").exists())
+
     def test_kernels(self):
         """Every kernel that this processor can run gives the same bytes; one it has not is refused, nothing written."""
         kernels = []
