@@ -37,6 +37,11 @@ KINDS = {
     "results": (None, mutate_bytes, [["report", "FILE", "-o", "DIR/report.html"], ["table", "FILE", "--nodes", "4", "--days", "20", "--json"],
                                      ["query", "FILE", "--where", "split == 4", "--top", "3", "--json"], ["replay", "FILE", "17", "--json"],
                                      ["export", "FILE", "--format", "megatron-lm"]]),
+    "table": (None, mutate_bytes, [["lookup", "FILE", "--nodes", "4", "--days", "15", "--json"],
+                                   ["lookup", "FILE", "--nodes", "4", "--days", "15", "--fast", "--json"]]),
+    "arguments": (INPUTS / "arguments.sh", mutate_text, [["explain", "--megatron", "FILE", "-c", "p6-b200", "--nodes", "2", "--json"],
+                                                         ["plan", "--megatron", "FILE", "-c", "p6-b200", "--nodes", "2", "--json"]]),
+    "collectives": (INPUTS / "all_gather_perf.txt", mutate_text, [["calibrate", "--link", "nvlink5", "--nccl-tests", "FILE", "--json"]]),
 }
 
 
@@ -45,7 +50,11 @@ class Fuzz(ProgramTest):
         if path is not None:
             return path.read_bytes()
         run_json("sweep", TINY, "--out", self.dir / "seed", "--record", "all")
-        return (self.dir / "seed" / "results.h5").read_bytes()
+        if kind == "results":
+            return (self.dir / "seed" / "results.h5").read_bytes()
+        table = self.dir / "seed" / "table.h5"
+        run_json("table", self.dir / "seed" / "results.h5", "--nodes", "4", "--days", "10,20", "-o", table)
+        return table.read_bytes()
 
     def judge(self, kind, seed, file, arguments):
         words = [w.replace("FILE", str(file)).replace("DIR", str(self.dir / "out")) for w in arguments]
