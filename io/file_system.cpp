@@ -12,18 +12,18 @@
 
 #include <fmt/format.h>
 
-#include "tessera/error.hpp"
-
 namespace tessera {
 namespace {
 
 [[noreturn]] void fail(const std::string& what, const std::string& path) {
   const int code = errno;
   if (code == ENOSPC || code == EDQUOT)
-    throw RunError(fmt::format("cannot {} {} (the disk is full) free some space and go on with --resume; what is "
-                               "finished is kept.", what, path));
-  throw RunError(fmt::format("cannot {} {} ({}) check the folder's permissions and its disk, then go on with --resume.",
-                             what, path, std::strerror(code)));
+    throw FileError(fmt::format("cannot {} {} (the disk is full) free some space and go on with --resume; what is "
+                                "finished is kept.", what, path),
+                    "the disk is full");
+  throw FileError(fmt::format("cannot {} {} ({}) check the folder's permissions and its disk, then go on with --resume.",
+                              what, path, std::strerror(code)),
+                  std::strerror(code));
 }
 
 std::string folder_of(const std::string& path) {

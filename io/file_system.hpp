@@ -3,11 +3,22 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
+
+#include "tessera/error.hpp"
 
 namespace tessera {
 
-/// A file descriptor. Every function throws RunError with the path and the system's reason; a full disk says
+/// A file operation that failed: the message speaks to who runs a sweep; `reason` is the system's alone.
+class FileError : public RunError {
+ public:
+  FileError(const std::string& message, std::string why) : RunError(message), reason(std::move(why)) {}
+  std::string reason;
+};
+
+/// A file descriptor. Every function throws FileError with the path and the system's reason; a full disk says
 /// so and that the run can be resumed.
 class File {
  public:

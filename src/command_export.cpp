@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "command.hpp"
 #include "io/architecture_reader.hpp"
 #include "io/export.hpp"
+#include "io/output_file.hpp"
 #include "io/plan_text.hpp"
 #include "io/preset_reader.hpp"
 #include "io/results_reader.hpp"
@@ -93,20 +93,12 @@ ExportRequest from_options(const Options& o) {
   return request;
 }
 
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream stream(path, std::ios::binary);
-  stream << text;
-  if (!stream.flush())
-    throw InputError("cannot write " + path.string(), "the folder is missing, full or read-only",
-                     "choose another -o.");
-}
-
 // The first file under the name the user chose; what it refers to keeps its name, in the same folder.
 void write(const Export& e, const std::string& out) {
   const std::filesystem::path first(out);
   for (std::size_t i = 0; i < e.files.size(); ++i) {
     const std::filesystem::path path = i == 0 ? first : first.parent_path() / e.files[i].name;
-    write_file(path, e.files[i].text);
+    OutputFile("--out", path.string()).write(e.files[i].text);
     fmt::print(stderr, "wrote {}\n", path.string());
   }
 }

@@ -1,7 +1,6 @@
 // tessera fit: a law from a table of runs.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include "command.hpp"
 #include "io/fit.hpp"
 #include "io/law_reader.hpp"
+#include "io/output_file.hpp"
 #include "io/toml_reader.hpp"
 #include "tessera/error.hpp"
 
@@ -184,17 +184,14 @@ void print(const FitResult& r, const RunTable& t, const Options& o, const FitOpt
 }
 
 int run(Options& o, bool json) {
+  std::optional<OutputFile> out;
+  if (!o.out.empty()) out.emplace("--out", o.out);
   const FitOptions fit = fit_options(o);
   Law law;
   law.form = fit.form, law.convention = fit.convention;
   const RunTable table = read_runs(o.runs, law, o.selection);
   const FitResult result = fit_law(table, fit);
-  if (!o.out.empty()) {
-    std::ofstream file(o.out);
-    file << law_to_toml(fitted_law(result, table, fit, o.members));
-    file.close();
-    if (!file) throw RunError(fmt::format("'{}' cannot be written", o.out));
-  }
+  if (out) out->write(law_to_toml(fitted_law(result, table, fit, o.members)));
   if (json)
     fmt::print("{}\n", to_json(result, table, o, fit).dump(2));
   else

@@ -1,13 +1,12 @@
 // tessera report: results as one self-contained page.
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "command.hpp"
+#include "io/output_file.hpp"
 #include "io/report.hpp"
 #include "tessera/error.hpp"
 
@@ -18,31 +17,10 @@ struct Options {
   std::string results, out = "report.html";
 };
 
-// Written beside and renamed: a reader never sees half a page.
-void write(const std::string& path, const std::string& page) {
-  const std::string aside = path + ".tmp";
-  {
-    std::ofstream stream(aside, std::ios::binary);
-    stream << page;
-    if (!stream.flush()) {
-      std::error_code ignored;
-      std::filesystem::remove(aside, ignored);
-      throw InputError("cannot write " + path, "the folder is missing, full or read-only",
-                       "choose another -o.");
-    }
-  }
-  std::error_code code;
-  std::filesystem::rename(aside, path, code);
-  if (code) {
-    std::error_code ignored;
-    std::filesystem::remove(aside, ignored);
-    throw InputError("cannot write " + path, code.message(), "choose another -o.");
-  }
-}
-
 int run(const Options& o, bool json) {
+  const OutputFile out("--out", o.out);
   const std::string page = report_page(ResultsReader(o.results));
-  write(o.out, page);
+  out.write(page);
   if (json)
     fmt::print("{}\n", nlohmann::ordered_json{{"file", o.out}, {"bytes", page.size()}}.dump(2));
   else

@@ -1,13 +1,14 @@
 // tessera validate: the cost model against measured runs.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iostream>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "io/output_file.hpp"
 #include "io/run_fit.hpp"
 #include "io/validation.hpp"
 #include "tessera/error.hpp"
@@ -96,6 +97,8 @@ void print_tables(const MappedRuns& runs, const Validation& v, const Options& o,
 }
 
 int run_validate(const Session& session, const Options& o) {
+  std::optional<OutputFile> out;
+  if (!o.out.empty()) out.emplace("--out", o.out);
   const CsvTable table = CsvTable::read(o.runs);
   if (!table.has("gpu") || !table.has("n_gpus"))
     throw InputError(o.runs + ": columns 'gpu' and 'n_gpus' are missing", "a run needs at least its device and their number", "see docs/accuracy.md for the columns.");
@@ -105,11 +108,7 @@ int run_validate(const Session& session, const Options& o) {
   MappedRuns runs = mapping.map(table, quality);
   const std::size_t constants = free_constants(runs.runs).size();
   const Validation v = o.cross.empty() ? validate_runs(runs.runs) : cross_validate(runs.runs, o.cross);
-  if (!o.out.empty()) {
-    std::ofstream file(o.out, std::ios::binary);
-    file << errors_csv(v);
-    if (!file.flush()) throw InputError("cannot write " + o.out, "the file cannot be created or the disk is full", "give another --out.");
-  }
+  if (out) out->write(errors_csv(v));
   if (session.json)
     std::cout << json_of(runs, v, o, constants).dump(2) << "\n";
   else

@@ -122,6 +122,27 @@ class BadStudies(ProgramTest):
                 self.refused(run("sweep", TINY, "--out", out), [str(out)])
         self.assertEqual(file.read_text(), "in the way")
 
+    def test_output_file_that_cannot_be(self):
+        """Refused before the work; a disk that is full afterwards leaves the old file as it was."""
+        results = self.dir / "results"
+        run_json("sweep", TINY, "--out", results)
+        inputs = SOURCE / "tests" / "fuzz" / "inputs"
+        commands = (["report", results / "results.h5"], ["export", results / "results.h5", "--format", "megatron-lm"],
+                    ["fit", inputs / "losses.csv", "--form", "chinchilla"], ["validate", inputs / "runs.csv"])
+        for arguments in commands:
+            for out in (self.dir, self.dir / "absent" / "file", "/dev/full"):
+                with self.subTest(command=arguments[0], out=out):
+                    self.refused(run(*arguments, "--out", out), [str(out)])
+            old = self.write("old", "old")
+            link = self.dir / "link"
+            if not link.exists():
+                link.symlink_to(old)
+            with self.subTest(command=arguments[0], out="link"):
+                self.assertEqual(run(*arguments, "--out", link).returncode, DONE)
+                self.assertTrue(link.is_symlink())
+                self.assertNotEqual(old.read_text(errors="replace"), "old")
+        self.assertEqual([f for f in self.dir.rglob("*.tmp")], [])
+
     def test_a_repeated_value_is_no_second_plan(self):
         once = run_json("estimate", self.write("once.toml", changed("tp", "[1, 2]")))
         twice = run_json("estimate", self.write("twice.toml", changed("tp", "[1, 2, 2]")))
