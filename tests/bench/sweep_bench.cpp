@@ -43,6 +43,21 @@ void walk(benchmark::State& state, Record record) {
 BENCHMARK_CAPTURE(walk, best, Record::best)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(walk, all, Record::all)->Unit(benchmark::kMillisecond);
 
+// Items are legal plans, as those of the exhaustive walk: most are never costed.
+void pruned(benchmark::State& state) {
+  Study study = bench::make_study(Record::best);
+  study.search = Search::pruned;
+  const Space space(study);
+  std::uint64_t legal = 0;
+  for (auto _ : state) {
+    Walker walker(space);
+    for (std::uint64_t i = 0; i < space.units(); ++i) benchmark::DoNotOptimize(walker.run(i).counts.evaluations);
+    legal += space.legal();
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(legal));
+}
+BENCHMARK(pruned)->Unit(benchmark::kMillisecond);
+
 void whole_sweep(benchmark::State& state) {
   const Study study = bench::make_study(Record::best);
   const Space space(study);
