@@ -6,8 +6,6 @@
 #include <numeric>
 #include <queue>
 
-#include "search/work_order.hpp"
-
 namespace tessera {
 namespace {
 
@@ -55,7 +53,7 @@ const char* find_bound(const Rehearsal& r, const MachineModel& m, std::size_t un
 
 }  // namespace
 
-Rehearsal rehearse(DryRunContext& context, std::span<const double> unit_seconds, std::span<const double> expected, int threads,
+Rehearsal rehearse(DryRunContext& context, std::span<const double> unit_seconds, std::span<const UnitWork> expected, int threads,
                    const MachineModel& model) {
   std::vector<std::uint64_t> units(unit_seconds.size());
   std::iota(units.begin(), units.end(), std::uint64_t{0});

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "search/serial_context.hpp"
+#include "search/work_order.hpp"
 
 namespace tessera {
 
@@ -41,6 +42,6 @@ struct Rehearsal {
 
 /// Runs the distribution for units that take `unit_seconds` each on a thread, given out by their `expected` work as the
 /// sweep does (search/work_order.hpp). Both spans have an entry per unit.
-Rehearsal rehearse(DryRunContext&, std::span<const double> unit_seconds, std::span<const double> expected, int threads, const MachineModel&);
+Rehearsal rehearse(DryRunContext&, std::span<const double> unit_seconds, std::span<const UnitWork> expected, int threads, const MachineModel&);
 
 }  // namespace tessera

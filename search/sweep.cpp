@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "search/agreement.hpp"
 #include "search/context.hpp"
@@ -40,12 +39,12 @@ std::vector<std::uint64_t> left_over(const Space& space, Context& context, UnitS
 /// Share of the expected work that is given out, by the number of units given out: the larger ones go first.
 class WorkShare {
  public:
-  WorkShare(std::span<const double> weight, std::span<const std::uint64_t> order) {
-    const double all = std::accumulate(weight.begin(), weight.end(), 0.0);
-    double left = 0;
-    for (const std::uint64_t unit : order) left += weight[unit];
+  WorkShare(std::span<const UnitWork> units, std::span<const std::uint64_t> order) {
+    double all = 0, left = 0;
+    for (const UnitWork& unit : units) all += unit.work;
+    for (const std::uint64_t unit : order) left += units[unit].work;
     share_.push_back(all > 0 ? (all - left) / all : 1.0);  // of an earlier run
-    for (const std::uint64_t unit : order) share_.push_back(share_.back() + (all > 0 ? weight[unit] / all : 0.0));
+    for (const std::uint64_t unit : order) share_.push_back(share_.back() + (all > 0 ? units[unit].work / all : 0.0));
   }
   std::uint64_t units() const { return share_.size() - 1; }
   double reused() const { return share_.front(); }
@@ -120,9 +119,9 @@ class Rank {
 SweepResult sweep(const Study& study, const Space& space, Context& context, UnitSink& sink, const SweepOptions& options) {
   const auto start = Clock::now();
   Reducer reducer(study, space);
-  const auto weight = expected_work(space);
-  const auto units = work_order(weight, left_over(space, context, sink, reducer));
-  const WorkShare share(weight, units);
+  const auto expected = expected_work(space);
+  const auto units = work_order(expected, left_over(space, context, sink, reducer));
+  const WorkShare share(expected, units);
   const std::uint64_t reused = space.units() - units.size();
   Failure failure;
   {

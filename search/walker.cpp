@@ -112,7 +112,7 @@ void Walker::make_cost() {
   const std::array<std::uint32_t, 4> key{at_.cluster, at_.batch, at_.architecture, at_.precision};
   if (cost_ && key == cost_key_) return;
   cost_.emplace(study_->architectures[at_.architecture], study_->clusters[at_.cluster], space_->inner(), study_->batches[at_.batch],
-                study_->sequence, space_->precisions()[at_.precision], study_->plan.optimizer);
+                study_->sequence, space_->precisions()[at_.precision], study_->plan.optimizer, &pool_);
   cost_key_ = key;
 }
 

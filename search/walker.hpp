@@ -2,6 +2,7 @@
 // skips all ids below at once and counts them; what is left is costed block by block.
 #pragma once
 #include <array>
+#include <memory_resource>
 #include <optional>
 #include <vector>
 
@@ -46,6 +47,7 @@ class Walker {
   InnerMask mask_;
   Digits at_;                           ///< outer digits of the current row
   std::vector<Reason> expert_width_;    ///< expert_width_rule() by expert mesh, of the current architecture
+  std::pmr::unsynchronized_pool_resource pool_;  ///< tables of cost_, used again for the next architecture
   std::optional<BlockCost> cost_;       ///< of cost_key_; made when first needed
   std::array<std::uint32_t, 4> cost_key_{};  ///< cluster, batch, architecture, precision
   std::vector<std::uint8_t> live_;      ///< legal and not refused by a bound

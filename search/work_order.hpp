@@ -8,14 +8,20 @@ namespace tessera {
 
 class Space;
 
+/// What is known of a unit before it is run.
+struct UnitWork {
+  double work = 0;           ///< expected, in any unit of measure, >= 0
+  std::uint64_t tables = 0;  ///< neighbouring units of equal value share their architecture's tables
+};
+
 /// The units in the order in which they are given out: the larger first, so that what the last ranks wait for is small
 /// (list scheduling by longest time first, Graham 1969: at most 4/3 of the best, and near 1 with many units a rank).
-/// Units are sorted by powers of two of their expected work only, by index within: neighbours share their architecture's
-/// tables, and stay neighbours. `weight[u]`: expected work of unit u, in any unit of measure, >= 0.
-std::vector<std::uint64_t> work_order(std::span<const double> weight, std::vector<std::uint64_t> units);
+/// Sizes are compared by powers of two only, and units that share tables stay together, by the largest of them.
+/// `units`: ascending indices into `work`.
+std::vector<std::uint64_t> work_order(std::span<const UnitWork> work, std::vector<std::uint64_t> units);
 
-/// Expected work of every unit of a space: its legal plans.
-std::vector<double> expected_work(const Space&);
+/// Of every unit of a space: its legal plans, and which architecture's it is.
+std::vector<UnitWork> expected_work(const Space&);
 
 /// Units that a rank holds, running ones included: one more than threads, so that a thread that ends finds the next;
 /// towards the end as many as threads, since a unit that waits here would be running elsewhere. `left`: units not yet given out.

@@ -35,6 +35,13 @@ std::vector<double> clustered(std::size_t units, int shape, std::mt19937_64& ran
   return cost;
 }
 
+/// Each unit with tables of its own.
+std::vector<UnitWork> alone(const std::vector<double>& cost) {
+  std::vector<UnitWork> out;
+  for (const double c : cost) out.push_back({c, out.size()});
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("the order of work is a permutation, the larger first, neighbours together", "[distribution]") {
@@ -44,7 +51,7 @@ TEST_CASE("the order of work is a permutation, the larger first, neighbours toge
     std::vector<std::uint64_t> units;
     for (std::uint64_t u = 0; u < cost.size(); ++u)
       if (random() % 4) units.push_back(u);  // a resumed sweep has some of them
-    const auto order = work_order(cost, units);
+    const auto order = work_order(alone(cost), units);
     auto sorted = order;
     std::sort(sorted.begin(), sorted.end());
     CHECK(sorted == units);
@@ -54,7 +61,9 @@ TEST_CASE("the order of work is a permutation, the larger first, neighbours toge
       if (before == here) REQUIRE(order[i - 1] < order[i]);
     }
   }
-  CHECK(work_order(std::vector<double>{0, 0, 3}, {0, 1, 2}) == std::vector<std::uint64_t>{2, 0, 1});
+  CHECK(work_order(alone({0, 0, 3}), {0, 1, 2}) == std::vector<std::uint64_t>{2, 0, 1});
+  // Units 1 to 3 share tables: the small one stays with the others.
+  CHECK(work_order(std::vector<UnitWork>{{2, 0}, {8, 1}, {1, 1}, {8, 1}, {4, 2}}, {0, 1, 2, 3, 4}) == std::vector<std::uint64_t>{1, 2, 3, 4, 0});
   CHECK(work_order({}, {}).empty());
 }
 
@@ -74,7 +83,7 @@ TEST_CASE("clustered costs spread within 3 % of ideal at 64 units a rank", "[dis
       auto expected = cost;  // what the order knows of the costs is wrong by up to a third
       for (double& e : expected) e *= error(random);
       DryRunContext context(ranks);
-      const Rehearsal r = rehearse(context, cost, expected, 1, free_machine());
+      const Rehearsal r = rehearse(context, cost, alone(expected), 1, free_machine());
       INFO("ranks " << ranks << ", shape " << shape << ", longest unit " << r.longest_unit / r.ideal_seconds << " of ideal");
       CHECK(r.seconds / r.ideal_seconds - 1 <= 0.03);
       CHECK(r.busy_seconds == Approx(std::accumulate(cost.begin(), cost.end(), 0.0)));
@@ -89,11 +98,13 @@ TEST_CASE("the units of a real space spread within 3 % of ideal at 64 units a ra
   const Space space(s);
   const auto work = expected_work(space);
   REQUIRE(work.size() == space.units());
-  CHECK(std::accumulate(work.begin(), work.end(), 0.0) == Approx(static_cast<double>(space.legal())));
+  double sum = 0;
+  for (const UnitWork& unit : work) sum += unit.work;
+  CHECK(sum == Approx(static_cast<double>(space.legal())));
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> error(0.75, 1.33);
-  auto cost = work;  // a legal plan costs more in one place than in another
-  for (double& c : cost) c *= error(random);
+  std::vector<double> cost;  // a legal plan costs more in one place than in another
+  for (const UnitWork& unit : work) cost.push_back(unit.work * error(random));
   const int ranks = static_cast<int>(space.units() / kUnitsPerRank);
   REQUIRE(ranks >= 8);
   DryRunContext context(ranks);
