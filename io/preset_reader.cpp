@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/constants.hpp"
+#include "io/preset_name.hpp"
 #include "model/embedded_presets.hpp"
 #include "tessera/error.hpp"
 
@@ -167,6 +168,17 @@ Presets::Source Presets::load(const std::string& kind, const std::string& spec) 
   return {parse_toml_text(text(kind, spec), "preset " + kind + "/" + spec), "preset " + kind + "/" + spec};
 }
 
+namespace {
+
+// The preset that a specification spells; a file of the user's folder goes before it.
+std::string meant(const std::string& spec, const std::vector<std::string>& names, const std::string& folder) {
+  if (!folder.empty()) return spec;
+  const std::string spelled = spelled_name(spec, names);
+  return spelled.empty() ? spec : spelled;
+}
+
+}  // namespace
+
 template <class T>
 void Presets::read_into(T& value, const std::string& kind, const std::string& spec, const std::string& prefix,
                         ConstantSources* sources, int depth) const {
@@ -183,7 +195,8 @@ void Presets::read_into(T& value, const std::string& kind, const std::string& sp
   r.finish();
 }
 
-Device Presets::device(const std::string& spec, ConstantSources* sources) const {
+Device Presets::device(const std::string& word, ConstantSources* sources) const {
+  const std::string spec = meant(word, names("devices"), folder_);
   Device d;
   read_into(d, "devices", spec, "device", sources, 0);
   for (const auto& field : device_constants())
@@ -193,7 +206,8 @@ Device Presets::device(const std::string& spec, ConstantSources* sources) const 
   return d;
 }
 
-Stack Presets::stack(const std::string& spec, ConstantSources* sources) const {
+Stack Presets::stack(const std::string& word, ConstantSources* sources) const {
+  const std::string spec = meant(word, names("stacks"), folder_);
   Stack s;
   ConstantSources own;
   read_into(s, "stacks", spec, "stack", &own, 0);
@@ -208,7 +222,8 @@ FabricLevel Presets::link(const std::string& spec, ConstantSources* sources) con
   return level;
 }
 
-Fabric Presets::fabric(const std::string& spec, ConstantSources* sources) const {
+Fabric Presets::fabric(const std::string& word, ConstantSources* sources) const {
+  const std::string spec = meant(word, names("fabrics"), folder_);
   const Source source = load("fabrics", spec);
   TomlReader r(source.table, source.file);
   Fabric f;
