@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "io/architecture_fields.hpp"
+#include "io/report_parts.hpp"
 #include "io/trust.hpp"
 #include "tessera/units.hpp"
 
@@ -24,12 +25,12 @@ Json refused_json(const Counts& counts) {
 
 std::string percent(double part, double whole) { return fmt::format("{:.1f} %", whole > 0 ? 100.0 * part / whole : 0.0); }
 
-/// A ladder's name in few letters, other names cut to the column.
-std::string short_name(const Architecture& a, std::size_t width) {
-  std::string name = a.name;
-  if (a.rung > 0 && a.is_moe()) name = fmt::format("q{} E{} K{} G{:g}", a.rung, a.experts, a.top_k, a.split);
-  else if (a.rung > 0) name = fmt::format("q{} dense", a.rung);
-  return name.size() <= width ? name : name.substr(0, width - 1) + "~";
+constexpr std::size_t kNameWidth = 16;
+
+/// A name cut to its column.
+std::string column_name(const Architecture& a) {
+  const std::string name = reporting::short_name(a);
+  return name.size() <= kNameWidth ? name : name.substr(0, kNameWidth - 1) + "~";
 }
 
 std::string table_of(const Study& study, const SweepResult& result, const EnvelopeCounts& envelope) {
@@ -45,6 +46,7 @@ std::string table_of(const Study& study, const SweepResult& result, const Envelo
   out += fmt::format("{:>2} {:>6} {:>5} {:>6} {:>5} {:>5} {:>6} {:>5} {:<16} {}\n", "", "nats", "%", "1e9", "1e9", "1e12",
                      "s", "GiB", "", "(degrees above 1; mb: sequences)");
   std::size_t rows = 0;
+  std::string whole;  // of names that were cut
   for (const TopRow& row : result.top) {
     if (row.cluster != envelope.cluster || row.window_days != envelope.window_days) continue;
     if (++rows > kTableRows) break;
@@ -54,8 +56,11 @@ std::string table_of(const Study& study, const SweepResult& result, const Envelo
     out += fmt::format("{:>2} {:>6.4f} {:>5.2f} {:>6.1f} {:>5.1f} {:>5.2f} {:>6.2f} {:>5.1f} {:<16} {}\n", row.rank, row.loss,
                        100.0 * row.mfu, static_cast<double>(n.non_embedding_total) / 1e9,
                        static_cast<double>(n.non_embedding_active) / 1e9, row.tokens / 1e12, row.step_seconds,
-                       row.memory_bytes / kGiB, short_name(study.architectures[row.architecture], 16), plan);
+                       row.memory_bytes / kGiB, column_name(study.architectures[row.architecture]), plan);
+    const std::string name = reporting::short_name(study.architectures[row.architecture]);
+    if (name.size() > kNameWidth) whole += fmt::format("{:>2} {}\n", row.rank, name);
   }
+  if (!whole.empty()) out += "architectures whose names were cut (~), by #\n" + whole;
   return out;
 }
 
