@@ -153,6 +153,7 @@ int run_explain(const Session& session, const Options& o) {
              "{:.2f} % (full attention square)\nwhat binds: {}\n", tokens / cost.step_seconds / double(plan.devices()), 100 * mfu(flops.law), 100 * mfu(flops.model),
              100 * mfu(flops.model_full_attention), binding_part(cost));
   for (const auto& sentence : trust.outside) fmt::print("outside what was validated: {}\n", sentence);
+  if (!q.architecture.left_out.empty()) fmt::print("left out of the counts: {}\n", q.architecture.left_out);
   if (!busiest.empty()) {
     fmt::print("expert load: the busiest rank is taken to have {:.3g} times the mean; to expect of {} ranks:", 1 + q.cluster.stack.imbalance, plan.ep);
     for (std::size_t i = 0; i < busiest.size(); ++i) fmt::print("{} {:.2f} ({})", i ? "," : "", busiest[i].second, busiest[i].first);

@@ -95,6 +95,7 @@ int run_plan(const Session& session, const Options& o) {
     fmt::print("\nMFU: 6 N_active (non-embedding) over the dense bf16 peak. Expect step times to be off by up to about {:.0f} % here.\n"
                "Details of one: tessera explain ... --plan tp=..,pp=..\n", 100 * error);
     for (const auto& sentence : rows.front()["outside_validation"]) fmt::print("outside what was validated: {}\n", sentence.get<std::string>());
+    if (!q.architecture.left_out.empty()) fmt::print("left out of the counts: {}\n", q.architecture.left_out);
   }
   return kDone;
 }
