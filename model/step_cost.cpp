@@ -107,7 +107,7 @@ StepCost evaluate_modules(const Architecture& a, const Cluster& c, const Plan& p
   cost.step_seconds = parts.total();
   const Seconds slowest = slowest_device(layout, parts, plan.virtual_stages, dense, moe, embedding, head, work.mtp_heads);
   cost.time = breakdown_of(slowest * double(n));
-  cost.time.host += double(n) * coupling;
+  cost.time.host += double(n) * plan.virtual_stages * coupling;
   cost.time.point_to_point = double(n) * parts.point_to_point;
   cost.time.data_parallel = double(n) * parts.sharding + parts.data_parallel;
   cost.time.ramp = parts.ramp;

@@ -38,6 +38,7 @@ void random_plans(int count, unsigned seed, Visit visit) {
       {"deepseek_v3", "nvl72-gb300,stack=megatron-core-dualpipe"},
       {"llama3_8b", "p5,stack=torchtitan-fsdp2"},
       {"mixtral_8x7b", "dgx-h100,stack=megatron-core-2026"},
+      {"ladder:q=8,experts=64,top_k=4,split=4", "dgx-b200,stack=megatron-core-2026,host_coupling_seconds=0.012"},
       {"llama4_maverick", "dgx-b200"}};
   std::mt19937 random(seed);
   auto pick = [&](std::initializer_list<int> values) { return *(values.begin() + random() % values.size()); };
