@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include <toml++/toml.h>
+
+#include "model/embedded_presets.hpp"
+
 namespace tessera {
 namespace {
 
@@ -24,6 +28,12 @@ std::string spelled_name(std::string_view word, const std::vector<std::string>& 
     found = name;
   }
   return found;
+}
+
+std::string device_title(const std::string& name) {
+  for (const auto& preset : embedded_presets())
+    if (preset.kind == "devices" && preset.name == name) return toml::parse(preset.text)["title"].value_or(name);
+  return name;
 }
 
 }  // namespace tessera

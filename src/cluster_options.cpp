@@ -4,6 +4,7 @@
 
 #include "io/architecture_reader.hpp"
 #include "io/megatron_arguments.hpp"
+#include "io/preset_name.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -76,7 +77,7 @@ PlanQuestion workload_question(const WorkloadOptions& o, Plan* plan) {
 }
 
 std::string describe_cluster(const Cluster& c) {
-  return fmt::format("{} ({}, {}): {} node{}, {} device{}", c.name, c.device.name, c.stack.name, nodes_of(c), nodes_of(c) == 1 ? "" : "s", c.devices,
+  return fmt::format("{} ({}, {}): {} node{}, {} device{}", c.name, device_title(c.device.name), c.stack.name, nodes_of(c), nodes_of(c) == 1 ? "" : "s", c.devices,
                      c.devices == 1 ? "" : "s");
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "io/architecture_fields.hpp"
+#include "io/preset_name.hpp"
 #include "io/report_parts.hpp"
 #include "io/trust.hpp"
 #include "tessera/units.hpp"
@@ -33,10 +34,22 @@ std::string column_name(const Architecture& a) {
   return name.size() <= kNameWidth ? name : name.substr(0, kNameWidth - 1) + "~";
 }
 
+/// The share of the window that trains, over the rows; nothing where it is all of it.
+std::string goodput_text(const Study& study, const SweepResult& result, const EnvelopeCounts& envelope) {
+  double least = 1, most = 0;
+  for (const TopRow& row : result.top)
+    if (row.cluster == envelope.cluster && row.window_days == envelope.window_days) least = std::min(least, row.goodput), most = std::max(most, row.goodput);
+  if (least >= 1) return "";
+  const std::string name = study.goodput.name.empty() ? "a constant" : study.goodput.name;
+  return least == most ? fmt::format("goodput {:.2f} % of the window ({})\n", 100 * least, name)
+                       : fmt::format("goodput {:.2f} to {:.2f} % of the window ({})\n", 100 * least, 100 * most, name);
+}
+
 std::string table_of(const Study& study, const SweepResult& result, const EnvelopeCounts& envelope) {
   const Cluster& cluster = study.clusters[envelope.cluster];
   std::string out = fmt::format("\n{}: {} node{} ({} x {}), {:g} days\n", cluster.name, nodes_of(cluster),
-                                nodes_of(cluster) == 1 ? "" : "s", cluster.devices, cluster.device.name, envelope.window_days);
+                                nodes_of(cluster) == 1 ? "" : "s", cluster.devices, device_title(cluster.device.name), envelope.window_days);
+  out += goodput_text(study, result, envelope);
   out += fmt::format("{} architectures ranked; of {} nothing fits, {} see too few tokens\n", grouped(envelope.ranked),
                      grouped(envelope.nothing_fits), grouped(envelope.too_few_tokens));
   if (envelope.outside_law > 0) out += fmt::format("{} without a value of the law\n", grouped(envelope.outside_law));
