@@ -153,8 +153,15 @@ std::vector<std::string> Presets::names(const std::string& kind) const {
 std::string Presets::text(const std::string& kind, const std::string& name) const {
   for (const auto& p : embedded_presets())
     if (p.kind == kind && p.name == name) return std::string(p.text);
-  throw InputError(fmt::format("unknown {} '{}'", kind.substr(0, kind.size() - 1), name), "no preset has this name",
-                   suggestion(name, names(kind)));
+  std::string remedy = suggestion(name, names(kind));
+  if (const std::string device = kind == "fabrics" ? spelled_name(name, names("devices")) : ""; !device.empty()) {
+    std::vector<std::string> with;
+    for (const auto& p : embedded_presets())
+      if (p.kind == "fabrics" && toml::parse(p.text)["device"].value_or(std::string()) == device) with.push_back(fmt::format("'{}'", p.name));
+    remedy = with.empty() ? fmt::format("it is a device: name a fabric and the device, e.g. generic,device={}.", device)
+                          : fmt::format("it is a device; fabrics with it are {}.", fmt::join(with, ", "));
+  }
+  throw InputError(fmt::format("unknown {} '{}'", kind.substr(0, kind.size() - 1), name), "no preset has this name", remedy);
 }
 
 Presets::Source Presets::load(const std::string& kind, const std::string& spec) const {
