@@ -80,12 +80,12 @@ std::optional<std::int64_t> fitting_nodes(const Study& study, std::uint32_t clus
   return std::nullopt;
 }
 
-std::int64_t fewest_nodes(const Study& study, std::uint32_t cluster, std::int64_t enough, std::int64_t most_tries) {
+std::optional<std::int64_t> fewest_nodes(const Study& study, std::uint32_t cluster, std::int64_t enough, std::int64_t most_tries) {
   Study larger = study;
   larger.clusters = {study.clusters[cluster]};
-  // What lies below the last doubling that did not fit was not asked for by anyone who has as many nodes already.
+  // Below the doubling before `enough` lie doublings on which nothing fits, and what the cluster has already.
   const std::int64_t first = std::max(nodes_of(study.clusters[cluster]), enough / 2) + 1;
-  if (enough - first > most_tries) return enough;
+  if (enough - first > most_tries) return std::nullopt;
   for (std::int64_t nodes = first; nodes < enough; ++nodes)
     if (fits_on(larger, nodes)) return nodes;
   return enough;

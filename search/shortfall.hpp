@@ -14,7 +14,7 @@ std::optional<std::int64_t> fitting_nodes(const Study&, std::uint32_t cluster,
                                           std::int64_t most_devices = std::int64_t{1} << 20);
 
 /// The fewest nodes between the doubling before `enough` = fitting_nodes() and that on which something fits: more nodes need not
-/// fit, since degrees must tile them, so every number is tried; `enough` itself where there would be more than `most_tries`.
-std::int64_t fewest_nodes(const Study&, std::uint32_t cluster, std::int64_t enough, std::int64_t most_tries = 1024);
+/// fit, since degrees must tile them, so every number is tried. Nothing: there would be more than `most_tries`.
+std::optional<std::int64_t> fewest_nodes(const Study&, std::uint32_t cluster, std::int64_t enough, std::int64_t most_tries = 1024);
 
 }  // namespace tessera

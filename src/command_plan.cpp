@@ -56,8 +56,10 @@ int nothing_fits(const Session& session, const PlanQuestion& q, const Study& stu
     out["closest_miss"] = {{"plan", plan_json(space.plan(d))}, {"excess_bytes", answer.counts.miss.excess_bytes},
                            {"memory_with_reserve_bytes", answer.counts.miss.memory_with_reserve_bytes}};
     if (const auto enough = fitting_nodes(study, d.cluster)) {
-      const std::int64_t nodes = fewest_nodes(study, d.cluster, *enough);
-      text += fmt::format("the smallest number of nodes that fits: {} ({} devices)\n", nodes, nodes * q.cluster.fabric.node_devices);
+      const auto fewest = fewest_nodes(study, d.cluster, *enough);
+      const std::int64_t nodes = fewest.value_or(*enough);
+      text += fmt::format("{}: {} ({} devices)\n", fewest ? "the smallest number of nodes that fits" : "doubling the nodes, the first number that fits", nodes,
+                          nodes * q.cluster.fabric.node_devices);
       out["smallest_nodes"] = nodes;
     } else {
       text += "no larger number of nodes fits either: a smaller model, batch or sequence, or another stack would be needed\n";

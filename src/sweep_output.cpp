@@ -8,6 +8,7 @@
 #include "io/preset_name.hpp"
 #include "io/report_parts.hpp"
 #include "io/trust.hpp"
+#include "search/shortfall.hpp"
 #include "tessera/units.hpp"
 
 namespace tessera {
@@ -207,7 +208,17 @@ std::string sweep_table(const Study& study, const SweepResult& r) {
   return out;
 }
 
-Json closest_miss_json(const Study& study, const Space& space, const SweepResult& r, std::optional<std::int64_t> nodes) {
+std::optional<FittingNodes> nodes_that_fit(const Study& study, const Space& space, const SweepResult& r) {
+  if (r.counts.miss.id == kNoId) return std::nullopt;
+  const std::uint32_t cluster = space.decode(r.counts.miss.id).cluster;
+  const auto enough = fitting_nodes(study, cluster);
+  if (!enough) return std::nullopt;
+  constexpr std::int64_t kMostTries = 4096;  // architectures x numbers of nodes: seconds
+  const auto fewest = fewest_nodes(study, cluster, *enough, kMostTries / std::max<std::int64_t>(1, static_cast<std::int64_t>(study.architectures.size())));
+  return FittingNodes{fewest.value_or(*enough), fewest.has_value()};
+}
+
+Json closest_miss_json(const Study& study, const Space& space, const SweepResult& r, std::optional<FittingNodes> nodes) {
   Json out = Json::object();
   if (r.counts.miss.id != kNoId) {
     const Digits d = space.decode(r.counts.miss.id);
@@ -219,11 +230,11 @@ Json closest_miss_json(const Study& study, const Space& space, const SweepResult
     out["memory_with_reserve_bytes"] = r.counts.miss.memory_with_reserve_bytes;
     out["excess_bytes"] = r.counts.miss.excess_bytes;
   }
-  out["nodes_that_fit"] = nodes ? Json(*nodes) : Json(nullptr);
+  out["nodes_that_fit"] = nodes ? Json(nodes->nodes) : Json(nullptr);
   return out;
 }
 
-std::string nothing_fits_text(const Space& space, const SweepResult& r, std::optional<std::int64_t> nodes) {
+std::string nothing_fits_text(const Space& space, const SweepResult& r, std::optional<FittingNodes> nodes) {
   std::string out = fmt::format("Nothing fits: of {} points", grouped(r.counts.points));
   for (std::size_t i = 1; i < kReasonCount; ++i)
     if (r.counts.refused[i] > 0)
@@ -234,7 +245,7 @@ std::string nothing_fits_text(const Space& space, const SweepResult& r, std::opt
   out += fmt::format("\nClosest miss: {} with {} on {} nodes needs {:.2f} GiB, {:.2f} GiB ({:.0f} bytes) more than the limit.\n",
                      space.architecture(d).name, short_plan(space.plan(d)), nodes_of(space.cluster(d)),
                      r.counts.miss.memory_with_reserve_bytes / kGiB, r.counts.miss.excess_bytes / kGiB, r.counts.miss.excess_bytes);
-  out += nodes ? fmt::format("Doubling the nodes, the first number on which something fits is {}.\n", *nodes)
+  out += nodes ? fmt::format("{} number of nodes on which something fits is {}.\n", nodes->smallest ? "The smallest" : "Doubling the nodes, the first", nodes->nodes)
                : std::string("Nothing fits on any doubling of the nodes either: raise the memory or shrink the architectures.\n");
   return out;
 }
