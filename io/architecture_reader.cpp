@@ -6,6 +6,7 @@
 #include <set>
 
 #include "io/huggingface.hpp"
+#include "io/preset_name.hpp"
 #include "model/embedded_presets.hpp"
 #include "tessera/error.hpp"
 
@@ -115,7 +116,8 @@ Architecture from_scratch(bool moe, const Pairs& pairs, const std::string& where
   return a;
 }
 
-Architecture from_preset(const std::string& name) {
+Architecture from_preset(const std::string& word) {
+  const std::string spelled = spelled_name(word, architecture_names()), name = spelled.empty() ? word : spelled;
   for (const auto& preset : embedded_presets()) {
     if (preset.kind != kKind || preset.name != name) continue;
     const std::string file = "preset " + name;

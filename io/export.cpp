@@ -133,7 +133,7 @@ std::vector<std::string> heading(const ExportRequest& r) {
                   c.fabric.node_devices, c.stack.name)};
   if (!r.architecture.left_out.empty())
     lines.push_back(
-        fmt::format("Not part of the architecture and so not here: {}.", r.architecture.left_out));
+        fmt::format("Left out of the counts: {}.", r.architecture.left_out));
   return lines;
 }
 

@@ -1,5 +1,5 @@
-// torchtitan 0.2: the job's TOML, and the geometry as a flavor of the model family that has it, registered by
-// a small Python module that the job imports (experimental.custom_import).
+// torchtitan 0.2 (names checked against 0.2.2; later versions are configured in Python): the job's TOML, and the geometry as a
+// flavor of the model family that has it, registered by a small Python module that the job imports (experimental.custom_import).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -280,8 +280,8 @@ Export torchtitan(const ExportRequest& r) {
   out.files.push_back({"torchtitan.toml", text});
   out.files.push_back({fmt::format("{}.py", kModule), flavor(r, family)});
   out.notes.push_back(
-      fmt::format("Keep {}.py on the Python path (PYTHONPATH), and start torchtitan with --job.config_file "
-                  "torchtitan.toml.",
+      fmt::format("Keep {}.py on the Python path (PYTHONPATH), and start torchtitan 0.2 (later ones read no "
+                  "TOML) with --job.config_file torchtitan.toml.",
                   kModule));
   return out;
 }

@@ -73,6 +73,18 @@ class ExpressionParser {
     fail("text where a number or condition is needed", "text can only be compared with == and !=", "compare it, e.g. schedule == '1f1b'.");
   }
 
+  // A misspelt word would be equal to nothing and hide that it is one.
+  void need_word(int column, int word, std::size_t place) {
+    const auto &variable = out_.nodes_[static_cast<std::size_t>(column)], &constant = out_.nodes_[static_cast<std::size_t>(word)];
+    if (variable.op != Op::text_variable || constant.op != Op::text) return;
+    for (const auto& symbol : symbols_) {
+      if (symbol.index != variable.left || symbol.words.empty()) continue;
+      if (std::find(symbol.words.begin(), symbol.words.end(), constant.word) != symbol.words.end()) return;
+      at_ = place;
+      fail(fmt::format("{} is never '{}'", symbol.name, constant.word), "it is one of a few words", suggestion(constant.word, symbol.words));
+    }
+  }
+
   int either() {
     if (++depth_ > kDeepest) fail("too many parentheses", "the expression is nested too deeply", "simplify it.");
     int left = both();
@@ -99,8 +111,11 @@ class ExpressionParser {
     for (const auto& [token, op] : kOperators) {
       if (!take(token)) continue;
       const int right = sum();
-      if (is_text(left) && is_text(right) && (op == Op::equal || op == Op::not_equal))
+      if (is_text(left) && is_text(right) && (op == Op::equal || op == Op::not_equal)) {
+        need_word(left, right, place);
+        need_word(right, left, place);
         return node(op == Op::equal ? Op::text_equal : Op::text_not_equal, left, right);
+      }
       need_number(left, place);
       need_number(right, place);
       return node(op, left, right);

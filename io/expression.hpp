@@ -17,6 +17,7 @@ struct Symbol {
   std::string name;
   bool is_text = false;
   int index = 0;  ///< given back to RowValues
+  std::vector<std::string> words{};  ///< of text: all that it can be; empty: anything
 };
 
 /// The values of one row, by Symbol::index.

@@ -62,6 +62,12 @@ void latent_attention(Architecture& a, const JsonConfig& c) {
 void moe_placement(Architecture& a, const JsonConfig& c) {
   a.dense_layers = c.integer({"first_k_dense_replace"}, 0);
   a.moe_every = c.integer({"decoder_sparse_step", "interleave_moe_layer_step"}, 1);
+  if (c.has({"expert_layer_period"})) {
+    a.moe_every = c.integer({"expert_layer_period"});
+    if (c.integer({"expert_layer_offset"}, 0) != a.moe_every - 1)
+      throw InputError(c.where("expert_layer_offset") + ": not expert_layer_period - 1", "the last layer of a period is the MoE layer here",
+                       "write the architecture as TOML with moe_every and dense_layers.");
+  }
   auto pattern = c.integers({"moe_layer_freq"});
   if (pattern.size() == 1 && pattern.front() > 1)
     throw InputError(c.where("moe_layer_freq") + ": " + std::to_string(pattern.front()), "layers 0, n, 2n would be MoE, which no preset's rule places",
@@ -330,6 +336,10 @@ const KnownFamily kFamilies[] = {
 
 /// A family nobody taught us: field names, the plain defaults, and a word about both.
 Architecture unknown_family(const JsonConfig& c, const std::string& type) {
+  for (const char* key : {"attn_layer_period", "attn_layer_indices", "layers_block_type", "mamba_d_state", "mamba_d_ssm", "ssm_state_size", "state_size"})
+    if (c.has({key}))
+      throw InputError(c.where(key) + ": layers that are no attention", "where model_type '" + type + "' has state-space layers is not known here",
+                       "write the architecture as TOML with pattern and the mamba_ keys (docs/architectures.md).");
   Architecture a = generic(c);
   const std::string act = c.text({"hidden_act", "hidden_activation", "activation_function"}, "silu");
   if (act.starts_with("gelu")) a.gated = false;

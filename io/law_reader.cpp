@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "io/preset_name.hpp"
 #include "io/toml_reader.hpp"
 #include "model/embedded_presets.hpp"
 #include "tessera/error.hpp"
@@ -163,7 +164,8 @@ const EmbeddedPreset* find_preset(std::string_view name) {
   return nullptr;
 }
 
-Law read_base(const std::string& spec) {
+Law read_base(const std::string& word) {
+  const std::string spelled = spelled_name(word, law_names()), spec = spelled.empty() ? word : spelled;
   if (const auto* preset = find_preset(spec)) {
     const toml::table table = parse_toml_text(preset->text, "preset laws/" + spec);
     Law law = read_law_table(table, spec);

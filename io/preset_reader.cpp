@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/constants.hpp"
+#include "io/preset_name.hpp"
 #include "model/embedded_presets.hpp"
 #include "tessera/error.hpp"
 
@@ -152,8 +153,15 @@ std::vector<std::string> Presets::names(const std::string& kind) const {
 std::string Presets::text(const std::string& kind, const std::string& name) const {
   for (const auto& p : embedded_presets())
     if (p.kind == kind && p.name == name) return std::string(p.text);
-  throw InputError(fmt::format("unknown {} '{}'", kind.substr(0, kind.size() - 1), name), "no preset has this name",
-                   suggestion(name, names(kind)));
+  std::string remedy = suggestion(name, names(kind));
+  if (const std::string device = kind == "fabrics" ? spelled_name(name, names("devices")) : ""; !device.empty()) {
+    std::vector<std::string> with;
+    for (const auto& p : embedded_presets())
+      if (p.kind == "fabrics" && toml::parse(p.text)["device"].value_or(std::string()) == device) with.push_back(fmt::format("'{}'", p.name));
+    remedy = with.empty() ? fmt::format("it is a device: name a fabric and the device, e.g. generic,device={}.", device)
+                          : fmt::format("it is a device; fabrics with it are {}.", fmt::join(with, ", "));
+  }
+  throw InputError(fmt::format("unknown {} '{}'", kind.substr(0, kind.size() - 1), name), "no preset has this name", remedy);
 }
 
 Presets::Source Presets::load(const std::string& kind, const std::string& spec) const {
@@ -166,6 +174,17 @@ Presets::Source Presets::load(const std::string& kind, const std::string& spec) 
   }
   return {parse_toml_text(text(kind, spec), "preset " + kind + "/" + spec), "preset " + kind + "/" + spec};
 }
+
+namespace {
+
+// The preset that a specification spells; a file of the user's folder goes before it.
+std::string meant(const std::string& spec, const std::vector<std::string>& names, const std::string& folder) {
+  if (!folder.empty()) return spec;
+  const std::string spelled = spelled_name(spec, names);
+  return spelled.empty() ? spec : spelled;
+}
+
+}  // namespace
 
 template <class T>
 void Presets::read_into(T& value, const std::string& kind, const std::string& spec, const std::string& prefix,
@@ -183,7 +202,8 @@ void Presets::read_into(T& value, const std::string& kind, const std::string& sp
   r.finish();
 }
 
-Device Presets::device(const std::string& spec, ConstantSources* sources) const {
+Device Presets::device(const std::string& word, ConstantSources* sources) const {
+  const std::string spec = meant(word, names("devices"), folder_);
   Device d;
   read_into(d, "devices", spec, "device", sources, 0);
   for (const auto& field : device_constants())
@@ -193,7 +213,8 @@ Device Presets::device(const std::string& spec, ConstantSources* sources) const 
   return d;
 }
 
-Stack Presets::stack(const std::string& spec, ConstantSources* sources) const {
+Stack Presets::stack(const std::string& word, ConstantSources* sources) const {
+  const std::string spec = meant(word, names("stacks"), folder_);
   Stack s;
   ConstantSources own;
   read_into(s, "stacks", spec, "stack", &own, 0);
@@ -208,7 +229,8 @@ FabricLevel Presets::link(const std::string& spec, ConstantSources* sources) con
   return level;
 }
 
-Fabric Presets::fabric(const std::string& spec, ConstantSources* sources) const {
+Fabric Presets::fabric(const std::string& word, ConstantSources* sources) const {
+  const std::string spec = meant(word, names("fabrics"), folder_);
   const Source source = load("fabrics", spec);
   TomlReader r(source.table, source.file);
   Fabric f;

@@ -30,8 +30,8 @@ class ColumnNames {
     std::vector<Symbol> out;
     for (std::size_t i = 0; i < getters_.size(); ++i) {
       const QueryColumn& c = getters_[i].column;
-      out.push_back({c.name, c.is_text, static_cast<int>(i)});
-      if (!c.alias.empty()) out.push_back({c.alias, c.is_text, static_cast<int>(i)});
+      out.push_back({c.name, c.is_text, static_cast<int>(i), getters_[i].words});
+      if (!c.alias.empty()) out.push_back({c.alias, c.is_text, static_cast<int>(i), getters_[i].words});
     }
     return out;
   }

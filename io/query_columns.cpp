@@ -73,6 +73,14 @@ void add_architecture(Getters& out) {
   real(out, "sparsity", "1", [](const QueryRow& r) { return count_of(r).sparsity(); });
 }
 
+/// Every word of an enumeration.
+template <class Word>
+std::vector<std::string> words_of(std::optional<Word> (*from)(std::string_view)) {
+  std::vector<std::string> out;
+  for (int value = 0; from(to_string(static_cast<Word>(value))) == static_cast<Word>(value); ++value) out.emplace_back(to_string(static_cast<Word>(value)));
+  return out;
+}
+
 void add_plan(Getters& out) {
   whole(out, "batch", "sequences", [](const QueryRow& r) { return r.values.plan.batch; });
   const std::tuple<const char*, const char*, int Plan::*> degrees[] = {
@@ -83,8 +91,11 @@ void add_plan(Getters& out) {
     whole(out, name, unit, [m = member](const QueryRow& r) { return r.values.plan.*m; });
   whole(out, "micro_batches", "1", [](const QueryRow& r) { return r.values.plan.micro_batches(); });
   text(out, "recompute", [](const QueryRow& r) { return to_string(r.values.plan.recompute); });
+  out.back().words = words_of<Recompute>(recompute_from);
   text(out, "schedule", [](const QueryRow& r) { return to_string(r.values.plan.schedule); });
+  out.back().words = words_of<Schedule>(schedule_from);
   text(out, "precision", [](const QueryRow& r) { return to_string(r.values.plan.precision); });
+  out.back().words = words_of<Precision>(precision_from);
 }
 
 void add_costs(Getters& out, QueryTable table) {

@@ -21,6 +21,7 @@ struct ColumnGetter {
   bool whole = false;  ///< a whole number: printed without a fraction
   std::function<double(const QueryRow&)> number;
   std::function<std::string_view(const QueryRow&)> text;
+  std::vector<std::string> words{};  ///< all that a text can be; empty: anything
 };
 
 /// In the order in which they are listed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "io/preset_name.hpp"
 #include "io/report.hpp"
 #include "io/report_parts.hpp"
 #include "io/study_reader.hpp"
@@ -45,6 +46,7 @@ Json clusters(const Study& study) {
                         {"nodes", nodes_of(c)},
                         {"devices", c.devices},
                         {"device", c.device.name},
+                        {"device_title", device_title(c.device.name)},
                         {"fabric", c.fabric.name},
                         {"stack", c.stack.name},
                         {"peak_bf16", rounded(c.peak(Precision::bf16))},
@@ -56,7 +58,7 @@ Json clusters(const Study& study) {
 Json row_columns(const std::vector<TopRow>& rows, std::size_t keep) {
   Json architecture = Json::array(), batch = Json::array(), loss = Json::array(), flops = Json::array(),
        tokens = Json::array(), mfu = Json::array(), step = Json::array(), memory = Json::array(),
-       per_active = Json::array(), plan = Json::array(), cut = Json::array();
+       per_active = Json::array(), plan = Json::array(), cut = Json::array(), goodput = Json::array();
   for (std::size_t i = 0; i < std::min(keep, rows.size()); ++i) {
     const TopRow& r = rows[i];
     architecture.push_back(r.architecture);
@@ -70,6 +72,7 @@ Json row_columns(const std::vector<TopRow>& rows, std::size_t keep) {
     per_active.push_back(rounded(r.tokens_per_active_parameter, 4));
     plan.push_back(short_plan(r.plan));
     cut.push_back(r.tokens_cut ? 1 : 0);
+    goodput.push_back(rounded(100 * r.goodput, 4));
   }
   return Json{{"architecture", architecture},
               {"batch", batch},
@@ -81,7 +84,8 @@ Json row_columns(const std::vector<TopRow>& rows, std::size_t keep) {
               {"memory", memory},
               {"per_active", per_active},
               {"plan", plan},
-              {"cut", cut}};
+              {"cut", cut},
+              {"goodput", goodput}};
 }
 
 Json refusals(const Counts& counts) {
@@ -161,6 +165,11 @@ Json envelope_json(const Study& study, const Envelope& e, const ReportLimits& li
               {"certainty", certainty(study, e.rows, error)}};
 }
 
+// Which share of the window trains, and by which model.
+Json goodput_facts(const GoodputModel& g) {
+  return Json{{"name", g.name.empty() ? "constant" : g.name}, {"modelled", g.modelled}, {"note", g.note}, {"source", g.source}};
+}
+
 Json facts(const Study& study, const Results& results) {
   Json warnings = Json::array();
   std::size_t changed = 0;
@@ -189,6 +198,7 @@ Json facts(const Study& study, const Results& results) {
               {"optimizer", results.optimizer},
               {"architectures", study.architectures.size()},
               {"token_bounds", bounds},
+              {"goodput", goodput_facts(study.goodput)},
               {"warnings", warnings}};
 }
 

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 /// A number with as many significant digits as a chart can show; NaN and infinity become null.
 Json rounded(double value, int digits = 5);
 
-/// "q12 E256 K1 G4", or the architecture's name where it is no rung of a ladder.
+/// "q12 E256 K1 G4", further keys of the ladder as "layers=q*6" behind it; other architectures by their name.
 std::string short_name(const Architecture&);
 /// "tp 2 pp 8 ep 16 mb 2 selective": degrees of 1 and defaults left out.
 std::string short_plan(const Plan&);

@@ -68,12 +68,6 @@ Json rounded(double value, int digits) {
   return std::stod(fmt::format("{:.{}g}", value, digits));
 }
 
-std::string short_name(const Architecture& a) {
-  if (a.rung <= 0) return a.name;
-  return a.is_moe() ? fmt::format("q{} E{} K{} G{:.4g}", a.rung, a.experts, a.top_k, a.split)
-                    : fmt::format("q{} dense", a.rung);
-}
-
 std::string short_plan(const Plan& p) {
   std::string text;
   const auto add = [&](const std::string& word) { text += (text.empty() ? "" : " ") + word; };

@@ -6,6 +6,7 @@
 
 #include "io/architecture_fields.hpp"
 #include "io/hash.hpp"
+#include "io/preset_name.hpp"
 #include "io/study_reader.hpp"
 #include "io/table_writer.hpp"
 #include "io/used_presets.hpp"
@@ -62,6 +63,7 @@ void write_clusters(Hdf5Writer& file, const Study& study) {
   const auto& c = study.clusters;
   table.text("name", "Name of the cluster preset, with the changes made to it.", collect_text(c, [](const Cluster& x) { return x.name; }));
   table.text("device", "Kind of device.", collect_text(c, [](const Cluster& x) { return x.device.name; }));
+  table.text("device_title", "What people call the device.", collect_text(c, [](const Cluster& x) { return device_title(x.device.name); }));
   table.text("fabric", "Network.", collect_text(c, [](const Cluster& x) { return x.fabric.name; }));
   table.text("stack", "Software stack.", collect_text(c, [](const Cluster& x) { return x.stack.name; }));
   table.column("devices", "devices", "Devices of the cluster.", collect<std::int64_t>(c, [](const Cluster& x) { return x.devices; }));

@@ -197,11 +197,12 @@ void compose_pipeline(const Setting& set, const Layout& layout, const PartTimes<
                             relative_stage_jitter(set, pp)};
   const PipelineOf<double> p = pipeline_of<double>(shape, work, zero, coupling);
   out.makespan = p.makespan;
-  out.slowest = p.slowest;
-  out.point_to_point = p.point_to_point;
-  out.sharding = p.sharding;
+  out.slowest = p.slowest.kinds;
+  out.point_to_point = p.slowest.point_to_point;
+  out.sharding = p.slowest.sharding;
   out.ramp = p.ramp;
-  out.slowest_run = static_cast<int>(p.slowest_run);
+  out.slowest_run = static_cast<int>(p.slowest.run);
+  out.mirror_run = static_cast<int>(p.slowest.other);
   out.jitter = p.jitter;
 }
 

@@ -100,8 +100,9 @@ struct StepParts {
   Kinds slowest{};            ///< work of the slowest device per micro-batch
   double point_to_point = 0;  ///< of it, exposed hops (in communication)
   double sharding = 0;        ///< of it, exposed sharded-parameter traffic (in communication)
-  double ramp = 0;            ///< makespan - n * slowest
-  int slowest_run = 0;        ///< index into layout devices
+  double ramp = 0;            ///< makespan - n * slowest, never below 0
+  int slowest_run = 0;        ///< index into layout parts; interleaved: into its devices
+  int mirror_run = 0;         ///< DualPipe: index into layout parts of the device's other stage
   double data_parallel = 0, optimizer = 0, fixed = 0, jitter = 0;
   double total() const { return makespan + data_parallel + optimizer + fixed + jitter; }
 };

@@ -10,11 +10,28 @@
 namespace tessera {
 namespace {
 
-/// Pipeline of a step; slowest_run, point_to_point and sharding are of the slowest device.
+/// Work of a device per micro-batch, and where its layers stand in the layout: `run` (and `other`) as in StepParts.
+template <class Real>
+struct DeviceWork {
+  KindsOf<Real> kinds;
+  Real point_to_point, sharding, run, other;
+};
+
+/// Pipeline of a step.
 template <class Real>
 struct PipelineOf {
-  Real makespan, ramp, jitter, point_to_point, sharding, slowest_run;
-  KindsOf<Real> slowest;
+  Real makespan, ramp, jitter;
+  DeviceWork<Real> slowest;
+};
+
+/// Parts of a layout, by run.
+template <class Real>
+struct PartsOf {
+  explicit PartsOf(std::size_t runs) : stages(runs), kinds(runs), sharding(runs), hops(runs) {}
+  StackList<RunTimes<Real>, 8> stages;
+  StackList<KindsOf<Real>, 8> kinds;
+  StackList<Real, 8> sharding;
+  StackList<double, 8> hops;
 };
 
 /// Shape of a pipeline: what is the same in every lane.
@@ -45,17 +62,10 @@ void sharding_of(const Stack& s, const Traffic& t, const PartRun& p, int zero, R
 
 /// Zero 2 and 3 add their per-micro-batch traffic to the parts. `coupling`: further seconds of every part per micro-batch.
 template <class Real>
-PipelineOf<Real> pipeline_of(const PipelineShape& shape, const PartTimes<Real>& work, int zero, Real coupling) {
+void add_parts(const PipelineShape& shape, const PartTimes<Real>& work, int zero, Real coupling, PartsOf<Real>& out) {
   const Layout& layout = *shape.layout;
-  const std::size_t runs = layout.parts.size();
-  const bool interleaved = shape.virtual_stages > 1;
-  const double hop = shape.pp > 1 ? (interleaved ? shape.mesh->hop_interleaved : shape.mesh->hop) : 0;
-  StackList<RunTimes<Real>, 8> stages(runs);
-  StackList<KindsOf<Real>, 8> device(runs);
-  StackList<Real, 8> shards(runs);
-  StackList<double, 8> hops(runs);
-  for (std::size_t i = 0; i < runs; ++i) {
-    const PartRun& p = layout.parts[i];
+  const double hop = shape.pp > 1 ? (shape.virtual_stages > 1 ? shape.mesh->hop_interleaved : shape.mesh->hop) : 0;
+  for (const PartRun& p : layout.parts) {
     const double first = p.first ? 1 : 0, last = p.last ? 1 + work.mtp_heads : 0;
     const Times<double>&embedding = *work.embedding, &head = *work.head;
     auto part = [&](auto member) { return p.dense * (work.dense.*member) + p.moe * (work.moe.*member); };
@@ -65,7 +75,7 @@ PipelineOf<Real> pipeline_of(const PipelineShape& shape, const PartTimes<Real>& 
     Real shard_forward = 0, shard_backward = 0;
     if (zero >= 2) sharding_of<Real>(*shape.stack, shape.mesh->traffic, p, zero, f, b + w, shard_forward, shard_backward);
     const double hop_forward = p.last ? 0 : hop, hop_backward = p.first ? 0 : hop;
-    RunTimes<Real>& stage = stages.grow();
+    RunTimes<Real>& stage = out.stages.grow();
     stage.count = p.count;
     stage.forward = f + (shard_forward + hop_forward);
     stage.input_gradient = b + (shard_backward + hop_backward + coupling);
@@ -73,9 +83,9 @@ PipelineOf<Real> pipeline_of(const PipelineShape& shape, const PartTimes<Real>& 
     auto kind = [&](auto member) {
       return p.dense * (work.dense.kinds.*member) + p.moe * (work.moe.kinds.*member);
     };
-    KindsOf<Real>& k = device.grow();
-    Real& shard = shards.grow();
-    double& hop_both = hops.grow();
+    KindsOf<Real>& k = out.kinds.grow();
+    Real& shard = out.sharding.grow();
+    double& hop_both = out.hops.grow();
     hop_both = hop_forward + hop_backward;
     shard = shard_forward + shard_backward;
     k.compute = kind(&KindsOf<Real>::compute) + (first * embedding.kinds.compute + last * head.kinds.compute);
@@ -83,42 +93,91 @@ PipelineOf<Real> pipeline_of(const PipelineShape& shape, const PartTimes<Real>& 
                       (shard + hop_both);
     k.host = kind(&KindsOf<Real>::host) + (first * embedding.kinds.host + last * head.kinds.host) + coupling;
   }
-  PipelineOf<Real> out;
-  out.makespan = runs_makespan<Real>(shape.schedule, shape.pp, shape.virtual_stages, shape.micro_batches, &stages[0], runs, 0.0);
-  // The slowest device. With one chunk per device parts are devices; else its chunks are summed.
-  Real slowest = -1;
-  auto consider = [&](const KindsOf<Real>& k, Real hop_sum, Real shard_sum, std::size_t index) {
-    const Real sum = k.sum();
-    const auto more = above(sum, slowest);
-    slowest = top(slowest, sum);
-    out.slowest.compute = pick(more, k.compute, out.slowest.compute);
-    out.slowest.communication = pick(more, k.communication, out.slowest.communication);
-    out.slowest.host = pick(more, k.host, out.slowest.host);
-    out.point_to_point = pick(more, hop_sum, out.point_to_point);
-    out.sharding = pick(more, shard_sum, out.sharding);
-    out.slowest_run = pick(more, Real(double(index)), out.slowest_run);
-  };
-  out.slowest = {0, 0, 0};
-  out.point_to_point = out.sharding = out.slowest_run = 0;
-  if (!interleaved) {
-    for (std::size_t i = 0; i < runs; ++i) consider(device[i], hops[i], shards[i], i);
-  } else {
-    for (std::size_t r = 0; r < layout.devices.size(); ++r) {
+}
+
+/// The device with most work per micro-batch. A device of a linear schedule is a part.
+template <class Real>
+class SlowestDevice {
+ public:
+  SlowestDevice(const Layout& layout, const PartsOf<Real>& parts) : layout_(layout), parts_(parts) {}
+
+  DeviceWork<Real> of_parts() {
+    for (std::size_t i = 0; i < parts_.kinds.size(); ++i) consider(parts_.kinds[i], parts_.hops[i], parts_.sharding[i], i, i);
+    return slowest_;
+  }
+
+  /// Interleaved: its chunks summed.
+  DeviceWork<Real> of_chunks() {
+    const std::size_t runs = parts_.kinds.size();
+    for (std::size_t r = 0; r < layout_.devices.size(); ++r) {
       KindsOf<Real> sum{0, 0, 0};
       Real shard_sum = 0;
       double hop_sum = 0;
       for (std::size_t i = 0; i < runs; ++i) {
-        const double chunks = layout.chunks[r * runs + i];
-        sum.compute += chunks * device[i].compute;
-        sum.communication += chunks * device[i].communication;
-        sum.host += chunks * device[i].host;
-        hop_sum += chunks * hops[i];
-        shard_sum += chunks * shards[i];
+        const double chunks = layout_.chunks[r * runs + i];
+        const KindsOf<Real>& k = parts_.kinds[i];
+        sum.compute += chunks * k.compute;
+        sum.communication += chunks * k.communication;
+        sum.host += chunks * k.host;
+        hop_sum += chunks * parts_.hops[i];
+        shard_sum += chunks * parts_.sharding[i];
       }
-      consider(sum, hop_sum, shard_sum, r);
+      consider(sum, hop_sum, shard_sum, r, r);
     }
+    return slowest_;
   }
-  out.ramp = out.makespan - double(shape.micro_batches) * slowest;
+
+  /// DualPipe: a device runs half of the micro-batches through a stage, the others through that stage's mirror image.
+  DeviceWork<Real> of_pairs(int pp) {
+    std::size_t i = 0, j = parts_.kinds.size() - 1;
+    int left = layout_.parts[i].count, right = layout_.parts[j].count;
+    for (int device = 0; device < pp / 2;) {
+      const KindsOf<Real>&a = parts_.kinds[i], &b = parts_.kinds[j];
+      consider({0.5 * (a.compute + b.compute), 0.5 * (a.communication + b.communication), 0.5 * (a.host + b.host)},
+               0.5 * (parts_.hops[i] + parts_.hops[j]), 0.5 * (parts_.sharding[i] + parts_.sharding[j]), i, j);
+      const int alike = left < right ? left : right;
+      device += alike, left -= alike, right -= alike;
+      if (device >= pp / 2) break;
+      if (left == 0) left = layout_.parts[++i].count;
+      if (right == 0) right = layout_.parts[--j].count;
+    }
+    return slowest_;
+  }
+
+ private:
+  void consider(const KindsOf<Real>& k, Real hops, Real sharding, std::size_t run, std::size_t other) {
+    const Real sum = k.sum();
+    const auto more = above(sum, most_);
+    most_ = top(most_, sum);
+    slowest_.kinds.compute = pick(more, k.compute, slowest_.kinds.compute);
+    slowest_.kinds.communication = pick(more, k.communication, slowest_.kinds.communication);
+    slowest_.kinds.host = pick(more, k.host, slowest_.kinds.host);
+    slowest_.point_to_point = pick(more, hops, slowest_.point_to_point);
+    slowest_.sharding = pick(more, sharding, slowest_.sharding);
+    slowest_.run = pick(more, Real(double(run)), slowest_.run);
+    slowest_.other = pick(more, Real(double(other)), slowest_.other);
+  }
+
+  const Layout& layout_;
+  const PartsOf<Real>& parts_;
+  Real most_ = -1;
+  DeviceWork<Real> slowest_{{0, 0, 0}, 0, 0, 0, 0};
+};
+
+template <class Real>
+PipelineOf<Real> pipeline_of(const PipelineShape& shape, const PartTimes<Real>& work, int zero, Real coupling) {
+  const Layout& layout = *shape.layout;
+  PartsOf<Real> parts(layout.parts.size());
+  add_parts<Real>(shape, work, zero, coupling, parts);
+  PipelineOf<Real> out;
+  out.makespan = runs_makespan<Real>(shape.schedule, shape.pp, shape.virtual_stages, shape.micro_batches, &parts.stages[0],
+                                     layout.parts.size(), 0.0);
+  SlowestDevice<Real> device(layout, parts);
+  if (shape.virtual_stages > 1) out.slowest = device.of_chunks();
+  else if (shape.schedule == Schedule::dualpipe && shape.pp > 1) out.slowest = device.of_pairs(shape.pp);
+  else out.slowest = device.of_parts();
+  // Every form counts a device's own operations among its paths: below zero there is rounding alone.
+  out.ramp = top(Real(0), out.makespan - double(shape.micro_batches) * out.slowest.kinds.sum());
   out.jitter = out.makespan * shape.stage_jitter;
   return out;
 }

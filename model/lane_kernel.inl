@@ -60,10 +60,10 @@ void run(const LaneTask& t, int lane, LaneResult* out) {
     const Lanes jitter = pipeline.jitter + (pipeline.makespan + pipeline.jitter + exposed + (optimizer + fixed)) * t.mesh->jitter;
     LaneResult& r = out[z];
     (pipeline.makespan + exposed + (optimizer + fixed) + jitter).store(r.step + lane);
-    (n * pipeline.slowest.compute + optimizer).store(r.compute + lane);
-    (n * pipeline.slowest.communication + exposed).store(r.communication + lane);
+    (n * pipeline.slowest.kinds.compute + optimizer).store(r.compute + lane);
+    (n * pipeline.slowest.kinds.communication + exposed).store(r.communication + lane);
     pipeline.ramp.store(r.ramp + lane);
-    (n * pipeline.slowest.host + fixed + jitter).store(r.host + lane);
+    (n * pipeline.slowest.kinds.host + fixed + jitter).store(r.host + lane);
   }
 }
 

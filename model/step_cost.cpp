@@ -42,22 +42,19 @@ namespace {
 
 Seconds sum_of(const Work& w) { return w.forward + w.input_gradient + w.weight_gradient; }
 
-// Work of one micro-batch on the slowest device, by cause.
+// Work of one micro-batch on the slowest device, by cause. A part is its own mirror image but in DualPipe, where half of the
+// micro-batches meet each.
 Seconds slowest_device(const Layout& layout, const StepParts& parts, int virtual_stages, const Work& dense, const Work& moe,
                        const Work& embedding, const Work& head, double mtp) {
-  double n_dense, n_moe;
-  bool first, last;
-  if (virtual_stages == 1) {
-    const PartRun& p = layout.parts[static_cast<std::size_t>(parts.slowest_run)];
-    n_dense = p.dense, n_moe = p.moe, first = p.first, last = p.last;
-  } else {
-    const DeviceRun& d = layout.devices[static_cast<std::size_t>(parts.slowest_run)];
-    n_dense = d.dense, n_moe = d.moe, first = d.first, last = d.last;
-  }
-  Seconds s = sum_of(dense) * n_dense + sum_of(moe) * n_moe;
-  if (first) s += sum_of(embedding);
-  if (last) s += sum_of(head) * (1 + mtp);
-  return s;
+  auto work_of = [&](const auto& held) {
+    Seconds s = sum_of(dense) * held.dense + sum_of(moe) * held.moe;
+    if (held.first) s += sum_of(embedding);
+    if (held.last) s += sum_of(head) * (1 + mtp);
+    return s;
+  };
+  const auto run = static_cast<std::size_t>(parts.slowest_run), mirror = static_cast<std::size_t>(parts.mirror_run);
+  if (virtual_stages > 1) return work_of(layout.devices[run]);
+  return (work_of(layout.parts[run]) + work_of(layout.parts[mirror])) * 0.5;
 }
 
 TimeBreakdown breakdown_of(const Seconds& s) {
@@ -110,7 +107,7 @@ StepCost evaluate_modules(const Architecture& a, const Cluster& c, const Plan& p
   cost.step_seconds = parts.total();
   const Seconds slowest = slowest_device(layout, parts, plan.virtual_stages, dense, moe, embedding, head, work.mtp_heads);
   cost.time = breakdown_of(slowest * double(n));
-  cost.time.host += double(n) * coupling;
+  cost.time.host += double(n) * plan.virtual_stages * coupling;
   cost.time.point_to_point = double(n) * parts.point_to_point;
   cost.time.data_parallel = double(n) * parts.sharding + parts.data_parallel;
   cost.time.ramp = parts.ramp;

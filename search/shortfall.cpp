@@ -57,22 +57,38 @@ bool something_fits(const Space& space) {
   return false;
 }
 
+bool fits_on(Study& study, std::int64_t nodes) {
+  Cluster& c = study.clusters[0];
+  c.devices = nodes * c.fabric.node_devices;
+  try {
+    return something_fits(Space(study));
+  } catch (const InputError&) {
+    return false;  // the fixed degrees do not tile this many devices
+  }
+}
+
 }  // namespace
 
 std::optional<std::int64_t> fitting_nodes(const Study& study, std::uint32_t cluster, std::int64_t most_devices) {
   Study larger = study;
   larger.clusters = {study.clusters[cluster]};
-  Cluster& c = larger.clusters[0];
-  std::int64_t nodes = nodes_of(c);
-  for (nodes *= 2; nodes * c.fabric.node_devices <= most_devices; nodes *= 2) {
-    c.devices = nodes * c.fabric.node_devices;
-    try {
-      if (something_fits(Space(larger))) return nodes;
-    } catch (const InputError&) {
-      continue;  // the fixed degrees do not tile this many devices
-    }
-  }
+  const Cluster& c = study.clusters[cluster];
+  const std::int64_t node = c.fabric.node_devices;
+  const bool part_of_a_node = c.devices % node != 0;  // the whole of it is the next size
+  for (std::int64_t nodes = nodes_of(c) * (part_of_a_node ? 1 : 2); nodes * node <= most_devices; nodes *= 2)
+    if (fits_on(larger, nodes)) return nodes;
   return std::nullopt;
+}
+
+std::optional<std::int64_t> fewest_nodes(const Study& study, std::uint32_t cluster, std::int64_t enough, std::int64_t most_tries) {
+  Study larger = study;
+  larger.clusters = {study.clusters[cluster]};
+  // Below the doubling before `enough` lie doublings on which nothing fits, and what the cluster has already.
+  const std::int64_t first = std::max(nodes_of(study.clusters[cluster]), enough / 2) + 1;
+  if (enough - first > most_tries) return std::nullopt;
+  for (std::int64_t nodes = first; nodes < enough; ++nodes)
+    if (fits_on(larger, nodes)) return nodes;
+  return enough;
 }
 
 }  // namespace tessera

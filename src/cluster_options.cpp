@@ -4,11 +4,13 @@
 
 #include "io/architecture_reader.hpp"
 #include "io/megatron_arguments.hpp"
+#include "io/preset_name.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
 
 void add_workload_options(CLI::App& c, WorkloadOptions& o) {
+  c.add_option("ARCHITECTURE", o.named, "The same as -a");
   c.add_option("-a,--architecture", o.architecture, "Preset, file, config.json or ladder:q=12,experts=96,top_k=2,split=4");
   c.add_option("-c,--cluster", o.cluster, "Fabric preset or file with changes, e.g. p5,stack=torchtitan-fsdp2,precision=fp8,nic=2x")->capture_default_str();
   c.add_option("--nodes", o.nodes, "Nodes of the cluster (what a scheduler allocates)");
@@ -19,11 +21,24 @@ void add_workload_options(CLI::App& c, WorkloadOptions& o) {
   c.add_option("--megatron", o.megatron, "Megatron argument list (file or text) in place of -a, --batch and --seq");
 }
 
+namespace {
+
+// With -a or without it: one architecture.
+std::string named_architecture(const WorkloadOptions& o) {
+  if (!o.named.empty() && !o.architecture.empty())
+    throw InputError(fmt::format("two architectures were given, '{}' and -a {}", o.named, o.architecture), "one plan is of one architecture", "drop one.");
+  return o.named.empty() ? o.architecture : o.named;
+}
+
+}  // namespace
+
 PlanQuestion workload_question(const WorkloadOptions& o, Plan* plan) {
   PlanQuestion q;
+  const std::string architecture = named_architecture(o);
   std::int64_t devices = o.devices, nodes = o.nodes, batch = o.batch, sequence = o.sequence;
   if (!o.megatron.empty()) {
-    if (!o.architecture.empty()) throw InputError("both -a and --megatron were given", "each names the architecture", "drop one.");
+    if (!architecture.empty())
+      throw InputError(fmt::format("both the architecture '{}' and --megatron were given", architecture), "each names the architecture", "drop one.");
     const MegatronRun run = read_megatron_arguments(o.megatron);
     q.architecture = run.architecture;
     if (batch == 0) batch = run.plan.batch;
@@ -33,8 +48,9 @@ PlanQuestion workload_question(const WorkloadOptions& o, Plan* plan) {
     q.precision = run.plan.precision;
     for (const auto& sentence : run.assumed) fmt::print(stderr, "note: {}\n", sentence);
   } else {
-    if (o.architecture.empty()) throw InputError("no architecture", "-a is missing", "give -a NAME, e.g. -a mixtral_8x7b (tessera presets --kind architectures).");
-    q.architecture = read_architecture(o.architecture);
+    if (architecture.empty())
+      throw InputError("no architecture", "neither a name nor -a is given", "give one, e.g. -a mixtral_8x7b (tessera presets --kind architectures).");
+    q.architecture = read_architecture(architecture);
   }
   if ((nodes > 0) == (devices > 0) || nodes < 0 || devices < 0)
     throw InputError(nodes != 0 && devices != 0 ? "both --nodes and --devices were given" : "the size of the cluster is missing or not positive",
@@ -61,7 +77,7 @@ PlanQuestion workload_question(const WorkloadOptions& o, Plan* plan) {
 }
 
 std::string describe_cluster(const Cluster& c) {
-  return fmt::format("{} ({}, {}): {} node{}, {} device{}", c.name, c.device.name, c.stack.name, nodes_of(c), nodes_of(c) == 1 ? "" : "s", c.devices,
+  return fmt::format("{} ({}, {}): {} node{}, {} device{}", c.name, device_title(c.device.name), c.stack.name, nodes_of(c), nodes_of(c) == 1 ? "" : "s", c.devices,
                      c.devices == 1 ? "" : "s");
 }
 

@@ -11,12 +11,12 @@
 namespace tessera {
 
 struct WorkloadOptions {
-  std::string architecture, cluster = "p6-b200", megatron, optimizer = "adam";
+  std::string architecture, named, cluster = "p6-b200", megatron, optimizer = "adam";
   std::int64_t nodes = 0, devices = 0, batch = 0, sequence = 0;
   std::vector<std::string> fix, forbid;
 };
 
-/// Adds -a -c --nodes --devices --batch --seq --optimizer --megatron.
+/// Adds ARCHITECTURE -a -c --nodes --devices --batch --seq --optimizer --megatron.
 void add_workload_options(CLI::App&, WorkloadOptions&);
 
 /// What the options ask. `plan` (may be null) takes the plan of a Megatron argument list where one was given. Throws InputError:

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::vector<std::string> specs;
+  std::vector<std::string> named, specs;  ///< without and with -a
   bool all = false;
 };
 
@@ -103,13 +103,14 @@ void print_table(const std::vector<Architecture>& all) {
 }
 
 int run(const Options& options, bool json) {
-  std::vector<std::string> specs = options.specs;
+  std::vector<std::string> specs = options.named;
+  specs.insert(specs.end(), options.specs.begin(), options.specs.end());
   if (options.all) {
     const auto names = architecture_names();
     specs.insert(specs.end(), names.begin(), names.end());
   }
   if (specs.empty())
-    throw InputError("no architecture is given", "count needs one", "add -a NAME (tessera presets lists them) or --all.");
+    throw InputError("no architecture is given", "count needs one", "add a name (tessera presets lists them) or --all.");
   std::vector<Architecture> all;
   for (const auto& spec : specs) all.push_back(read_architecture(spec));
   if (json) {
@@ -135,13 +136,14 @@ int run(const Options& options, bool json) {
 void add_count(CLI::App& app, Session& session) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("count", "Exact parameter counts of an architecture");
+  sub->add_option("ARCHITECTURE", options->named, "The same as -a; several may be given");
   sub->add_option("-a,--architecture", options->specs,
                   "Preset, .toml file, Hugging Face config.json, ladder:q=12,experts=96,top_k=2,split=4, dense:key=value,..., "
                   "moe:key=value,... or any of these with ,key=value overrides; may be given several times")
       ->allow_extra_args(false);
   sub->add_flag("--all", options->all, "Every built-in architecture");
   sub->add_flag("--json", session.json, "One JSON object on stdout: architecture{} non_embedding{} all{} left_out, in parameters");
-  sub->footer("Examples:\n  tessera count -a mixtral_8x7b\n  tessera count -a ladder:q=12,experts=96,top_k=2,split=4 --json\n"
+  sub->footer("Examples:\n  tessera count mixtral_8x7b\n  tessera count -a ladder:q=12,experts=96,top_k=2,split=4 --json\n"
               "  tessera count -a deepseek_v3 -a deepseek_v3,experts=512\n"
               "  tessera count -a moe:layers=24,hidden=2048,heads=16,kv_heads=4,experts=64,top_k=6,expert_ffn=1024,vocabulary=65536");
   sub->callback([options, &session] { session.action = [options, &session] { return run(*options, session.json); }; });

@@ -10,8 +10,10 @@
 #include "io/plan_text.hpp"
 #include "io/trust.hpp"
 #include "search/legality.hpp"
+#include "src/binding.hpp"
 #include "src/cluster_options.hpp"
 #include "src/cost_output.hpp"
+#include "src/plan_changes.hpp"
 #include "src/sweep_output.hpp"
 #include "tessera/error.hpp"
 #include "tessera/units.hpp"
@@ -25,69 +27,6 @@ struct Options : WorkloadOptions {
   std::string plan;
 };
 
-struct Change {
-  std::string what;
-  Plan plan;
-  StepCost cost;
-};
-
-// Plans one or two digits away, legal and fitting, that are faster.
-std::vector<Change> helpful_changes(const PlanQuestion& q, const Plan& base, double seconds) {
-  std::vector<Change> out;
-  auto consider = [&](const std::string& what, Plan p) {
-    const std::int64_t ranks = std::int64_t{1} * p.tp * p.cp * p.pp;
-    if (ranks <= 0 || q.cluster.devices % ranks) return;
-    p.dp = static_cast<int>(q.cluster.devices / ranks);
-    if (p == base || legality(q.architecture, q.cluster, p, q.sequence) != Reason::none) return;
-    StepCost cost = evaluate(q.architecture, q.cluster, p, q.sequence);
-    if (cost.fits() && cost.step_seconds < seconds) out.push_back({what, p, std::move(cost)});
-  };
-  auto degree = [&](const char* name, int Plan::*member) {
-    for (int factor : {2, 4}) {
-      Plan up = base;
-      up.*member *= factor;
-      consider(fmt::format("{} {} -> {}", name, base.*member, up.*member), up);
-      if (base.*member % factor == 0) {
-        Plan down = base;
-        down.*member /= factor;
-        consider(fmt::format("{} {} -> {}", name, base.*member, down.*member), down);
-      }
-    }
-  };
-  degree("tp", &Plan::tp);
-  degree("cp", &Plan::cp);
-  degree("pp", &Plan::pp);
-  degree("ep", &Plan::ep);
-  degree("micro-batch", &Plan::micro_batch);
-  for (int zero = 0; zero <= 3; ++zero) {
-    Plan p = base;
-    p.zero = zero;
-    consider(fmt::format("ZeRO {} -> {}", base.zero, zero), p);
-  }
-  for (Recompute r : {Recompute::none, Recompute::selective, Recompute::super_selective, Recompute::full}) {
-    Plan p = base;
-    p.recompute = r;
-    consider(fmt::format("recomputation {} -> {}", to_string(base.recompute), to_string(r)), p);
-  }
-  for (Schedule s : q.cluster.stack.schedules)
-    for (int v : {1, 2, 3, 4, 6, 8}) {
-      if ((v > 1) != (s == Schedule::interleaved)) continue;
-      Plan p = base;
-      p.schedule = s;
-      p.virtual_stages = v;
-      consider(fmt::format("schedule {} v{} -> {} v{}", to_string(base.schedule), base.virtual_stages, to_string(s), v), p);
-    }
-  for (Precision f : {Precision::fp8, Precision::mxfp8}) {
-    Plan p = base;
-    p.precision = f;
-    if (base.precision == Precision::bf16) consider(fmt::format("precision {} -> {}", to_string(base.precision), to_string(f)), p);
-  }
-  std::stable_sort(out.begin(), out.end(), [](const Change& a, const Change& b) { return a.cost.step_seconds < b.cost.step_seconds; });
-  constexpr std::size_t kShown = 3;
-  if (out.size() > kShown) out.resize(kShown);
-  return out;
-}
-
 // Load of the busiest rank over the mean of the ranks that share a layer's experts, by kind of balancing; empty where no
 // rank has fewer experts than another (budget-constants study, section 6).
 std::vector<std::pair<std::string, double>> busiest_ranks(const Architecture& a, const Plan& p, std::int64_t sequence) {
@@ -98,6 +37,16 @@ std::vector<std::pair<std::string, double>> busiest_ranks(const Architecture& a,
   for (const char* balancing : {"loss-free", "auxiliary-loss", "none"})
     out.emplace_back(balancing, busiest_rank(read_imbalance(balancing), per_expert, double(a.experts) / p.ep, p.ep));
   return out;
+}
+
+void print_changes(const std::vector<PlanChange>& changes, const StepCost& cost) {
+  if (changes.empty()) return fmt::print("no single change of the plan makes it {}\n", cost.fits() ? "faster" : "smaller");
+  fmt::print("\n{}\n", cost.fits()                   ? "changes that would help most"
+                       : changes.front().cost.fits() ? "changes that make it fit, the fastest first"
+                                                     : "no single change makes it fit; these come nearest (tessera plan searches all together)");
+  for (const PlanChange& c : changes)
+    fmt::print("  {:<44} {:>9.4g} s  {:>+6.1f} %  {:>8.2f} GiB with reserve\n", c.what, c.cost.step_seconds, 100 * (c.cost.step_seconds / cost.step_seconds - 1),
+               c.cost.memory_with_reserve_bytes / kGiB);
 }
 
 int run_explain(const Session& session, const Options& o) {
@@ -124,7 +73,7 @@ int run_explain(const Session& session, const Options& o) {
   const double tokens = double(plan.batch) * double(q.sequence);
   const double peak = q.cluster.device.peak_bf16 * double(plan.devices());
   auto mfu = [&](double per_token) { return per_token * tokens / (cost.step_seconds * peak); };
-  const auto changes = helpful_changes(q, plan, cost.step_seconds);
+  const auto changes = helpful_changes(q, plan, cost);
   const auto busiest = busiest_ranks(q.architecture, plan, q.sequence);
   if (session.json) {
     Json out = cost_json(cost);
@@ -135,13 +84,16 @@ int run_explain(const Session& session, const Options& o) {
     out["edp"] = plan.edp();
     out["architecture"] = architecture_json(q.architecture);
     out["tokens_per_second_per_device"] = tokens / cost.step_seconds / double(plan.devices());
-    out["binds"] = binding_part(cost);
+    const Binding binding = binding_of(cost, plan, q.cluster.fabric);
+    out["binds"] = binding.part;
+    if (!binding.level.empty()) out["binds_level"] = binding.level;
     out["outside_validation"] = trust.outside;
     if (!busiest.empty()) out["expert_load"]["assumed"] = 1 + q.cluster.stack.imbalance;
     for (const auto& [balancing, factor] : busiest) out["expert_load"]["expected"][balancing] = factor;
     out["changes"] = Json::array();
-    for (const Change& c : changes)
-      out["changes"].push_back({{"change", c.what}, {"plan", plan_json(c.plan)}, {"step_seconds", c.cost.step_seconds}, {"gain", 1 - c.cost.step_seconds / cost.step_seconds}});
+    for (const PlanChange& c : changes)
+      out["changes"].push_back({{"change", c.what}, {"plan", plan_json(c.plan)}, {"step_seconds", c.cost.step_seconds}, {"gain", 1 - c.cost.step_seconds / cost.step_seconds},
+                                {"memory_with_reserve_bytes", c.cost.memory_with_reserve_bytes}, {"fits", c.cost.fits()}});
     std::cout << out.dump(2) << "\n";
     return kDone;
   }
@@ -151,8 +103,9 @@ int run_explain(const Session& session, const Options& o) {
   print_cost(cost);
   fmt::print("\n{:.1f} tokens/s/device; MFU over the dense bf16 peak: {:.2f} % (law: 6 N_active), {:.2f} % (model: with head, causal attention halved),\n"
              "{:.2f} % (full attention square)\nwhat binds: {}\n", tokens / cost.step_seconds / double(plan.devices()), 100 * mfu(flops.law), 100 * mfu(flops.model),
-             100 * mfu(flops.model_full_attention), binding_part(cost));
+             100 * mfu(flops.model_full_attention), binding_of(cost, plan, q.cluster.fabric).text);
   for (const auto& sentence : trust.outside) fmt::print("outside what was validated: {}\n", sentence);
+  if (!q.architecture.left_out.empty()) fmt::print("left out of the counts: {}\n", q.architecture.left_out);
   if (!busiest.empty()) {
     fmt::print("expert load: the busiest rank is taken to have {:.3g} times the mean; to expect of {} ranks:", 1 + q.cluster.stack.imbalance, plan.ep);
     for (std::size_t i = 0; i < busiest.size(); ++i) fmt::print("{} {:.2f} ({})", i ? "," : "", busiest[i].second, busiest[i].first);
@@ -160,10 +113,7 @@ int run_explain(const Session& session, const Options& o) {
   }
   const double ideal = flops.model * tokens / (q.cluster.peak(plan.precision) * double(plan.devices()));
   fmt::print("limit of the hardware: {:.4g} s if every model FLOP ran at the {} peak\n", ideal, to_string(plan.precision));
-  if (changes.empty()) fmt::print("no single change of the plan makes it faster\n");
-  else fmt::print("\nchanges that would help most\n");
-  for (const Change& c : changes)
-    fmt::print("  {:<44} {:>9.4g} s  {:>+6.1f} %\n", c.what, c.cost.step_seconds, 100 * (c.cost.step_seconds / cost.step_seconds - 1));
+  print_changes(changes, cost);
   return kDone;
 }
 

@@ -14,6 +14,7 @@
 #include "io/export.hpp"
 #include "io/output_file.hpp"
 #include "io/plan_text.hpp"
+#include "io/preset_name.hpp"
 #include "io/preset_reader.hpp"
 #include "io/results_reader.hpp"
 #include "io/study_reader.hpp"
@@ -40,6 +41,9 @@ ExportRequest from_results(const Options& o) {
   if (!o.architecture.empty() || !o.plan.empty())
     throw InputError("export: both RESULTS and -a or --plan",
                      "the row of the results has an architecture and a plan", "give one or the other.");
+  if (!std::filesystem::exists(o.results) && !spelled_name(o.results, architecture_names()).empty())
+    throw InputError(fmt::format("export: '{}' is an architecture", o.results), "without an option the results.h5 of a sweep is meant",
+                     fmt::format("write -a {}.", o.results));
   const ResultsReader reader(o.results);
   const Results& results = reader.results();
   const TopRow* found = nullptr;

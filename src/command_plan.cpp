@@ -55,10 +55,17 @@ int nothing_fits(const Session& session, const PlanQuestion& q, const Study& stu
     text += fmt::format("closest: {} misses the memory by {:.2f} GiB\n", short_plan(space.plan(d)), answer.counts.miss.excess_bytes / kGiB);
     out["closest_miss"] = {{"plan", plan_json(space.plan(d))}, {"excess_bytes", answer.counts.miss.excess_bytes},
                            {"memory_with_reserve_bytes", answer.counts.miss.memory_with_reserve_bytes}};
-    if (const auto nodes = fitting_nodes(study, d.cluster)) {
-      text += fmt::format("the smallest number of nodes that fits: {}\n", *nodes);
-      out["smallest_nodes"] = *nodes;
+    if (const auto enough = fitting_nodes(study, d.cluster)) {
+      const auto fewest = fewest_nodes(study, d.cluster, *enough);
+      const std::int64_t nodes = fewest.value_or(*enough);
+      text += fmt::format("{}: {} ({} devices)\n", fewest ? "the smallest number of nodes that fits" : "doubling the nodes, the first number that fits", nodes,
+                          nodes * q.cluster.fabric.node_devices);
+      out["smallest_nodes"] = nodes;
+    } else {
+      text += "no larger number of nodes fits either: a smaller model, batch or sequence, or another stack would be needed\n";
     }
+  } else {
+    text += "no plan is legal, so none came near: change what most were refused for\n";
   }
   if (session.json) std::cout << out.dump(2) << "\n";
   else fmt::print("{}", text);
@@ -95,6 +102,7 @@ int run_plan(const Session& session, const Options& o) {
     fmt::print("\nMFU: 6 N_active (non-embedding) over the dense bf16 peak. Expect step times to be off by up to about {:.0f} % here.\n"
                "Details of one: tessera explain ... --plan tp=..,pp=..\n", 100 * error);
     for (const auto& sentence : rows.front()["outside_validation"]) fmt::print("outside what was validated: {}\n", sentence.get<std::string>());
+    if (!q.architecture.left_out.empty()) fmt::print("left out of the counts: {}\n", q.architecture.left_out);
   }
   return kDone;
 }

@@ -15,7 +15,6 @@
 #include "io/study_reader.hpp"
 #include "search/agreement.hpp"
 #include "search/mpi_context.hpp"
-#include "search/shortfall.hpp"
 #include "search/threads.hpp"
 #include "src/progress.hpp"
 #include "src/sweep_output.hpp"
@@ -121,8 +120,7 @@ class Run {
 
   int answer(const SweepResult& result) {
     const bool nothing = result.counts.feasible == 0;
-    std::optional<std::int64_t> nodes;
-    if (nothing && result.counts.miss.id != kNoId) nodes = fitting_nodes(*study_, space_->decode(result.counts.miss.id).cluster);
+    const std::optional<FittingNodes> nodes = nothing ? nodes_that_fit(*study_, *space_, result) : std::nullopt;
     log_->info("{} evaluations, {} feasible, {:.3f} s, signature {}", result.counts.evaluations, result.counts.feasible,
                result.seconds, signature_text(result.signature));
     if (session_.json) {

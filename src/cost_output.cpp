@@ -75,10 +75,4 @@ void print_cost(const StepCost& cost) {
     if (bytes > 0) fmt::print("  {:<18} {:>10.3f} GiB\n", name, bytes / kGiB);
 }
 
-std::string binding_part(const StepCost& c) {
-  const std::pair<const char*, double> parts[] = {{"compute", c.time.compute()}, {"network", c.time.communication()},
-                                                  {"host", c.time.host + c.time.fixed + c.time.jitter}, {"pipeline ramp", c.time.ramp}};
-  return std::max_element(std::begin(parts), std::end(parts), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
-}
-
 }  // namespace tessera

@@ -19,7 +19,4 @@ std::vector<std::pair<std::string, double>> memory_parts(const StageMemory&);
 nlohmann::ordered_json cost_json(const StepCost&);
 void print_cost(const StepCost&);
 
-/// What the step waits for most: "compute", "network", "host", "pipeline ramp".
-std::string binding_part(const StepCost&);
-
 }  // namespace tessera

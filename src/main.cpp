@@ -7,6 +7,7 @@
 
 #include "command.hpp"
 #include "tessera/error.hpp"
+#include "usage_error.hpp"
 #include "version.hpp"
 
 int main(int argc, char** argv) {
@@ -28,7 +29,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
+    fmt::print(stderr, "tessera: {}\n", usage_text(app, error));
     return kBadInput;
   }
   try {

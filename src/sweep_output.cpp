@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 
 #include "io/architecture_fields.hpp"
+#include "io/preset_name.hpp"
+#include "io/report_parts.hpp"
 #include "io/trust.hpp"
+#include "search/shortfall.hpp"
 #include "tessera/units.hpp"
 
 namespace tessera {
@@ -24,18 +27,30 @@ Json refused_json(const Counts& counts) {
 
 std::string percent(double part, double whole) { return fmt::format("{:.1f} %", whole > 0 ? 100.0 * part / whole : 0.0); }
 
-/// A ladder's name in few letters, other names cut to the column.
-std::string short_name(const Architecture& a, std::size_t width) {
-  std::string name = a.name;
-  if (a.rung > 0 && a.is_moe()) name = fmt::format("q{} E{} K{} G{:g}", a.rung, a.experts, a.top_k, a.split);
-  else if (a.rung > 0) name = fmt::format("q{} dense", a.rung);
-  return name.size() <= width ? name : name.substr(0, width - 1) + "~";
+constexpr std::size_t kNameWidth = 16;
+
+/// A name cut to its column.
+std::string column_name(const Architecture& a) {
+  const std::string name = reporting::short_name(a);
+  return name.size() <= kNameWidth ? name : name.substr(0, kNameWidth - 1) + "~";
+}
+
+/// The share of the window that trains, over the rows; nothing where it is all of it.
+std::string goodput_text(const Study& study, const SweepResult& result, const EnvelopeCounts& envelope) {
+  double least = 1, most = 0;
+  for (const TopRow& row : result.top)
+    if (row.cluster == envelope.cluster && row.window_days == envelope.window_days) least = std::min(least, row.goodput), most = std::max(most, row.goodput);
+  if (least >= 1) return "";
+  const std::string name = study.goodput.name.empty() ? "a constant" : study.goodput.name;
+  return least == most ? fmt::format("goodput {:.2f} % of the window ({})\n", 100 * least, name)
+                       : fmt::format("goodput {:.2f} to {:.2f} % of the window ({})\n", 100 * least, 100 * most, name);
 }
 
 std::string table_of(const Study& study, const SweepResult& result, const EnvelopeCounts& envelope) {
   const Cluster& cluster = study.clusters[envelope.cluster];
   std::string out = fmt::format("\n{}: {} node{} ({} x {}), {:g} days\n", cluster.name, nodes_of(cluster),
-                                nodes_of(cluster) == 1 ? "" : "s", cluster.devices, cluster.device.name, envelope.window_days);
+                                nodes_of(cluster) == 1 ? "" : "s", cluster.devices, device_title(cluster.device.name), envelope.window_days);
+  out += goodput_text(study, result, envelope);
   out += fmt::format("{} architectures ranked; of {} nothing fits, {} see too few tokens\n", grouped(envelope.ranked),
                      grouped(envelope.nothing_fits), grouped(envelope.too_few_tokens));
   if (envelope.outside_law > 0) out += fmt::format("{} without a value of the law\n", grouped(envelope.outside_law));
@@ -45,6 +60,7 @@ std::string table_of(const Study& study, const SweepResult& result, const Envelo
   out += fmt::format("{:>2} {:>6} {:>5} {:>6} {:>5} {:>5} {:>6} {:>5} {:<16} {}\n", "", "nats", "%", "1e9", "1e9", "1e12",
                      "s", "GiB", "", "(degrees above 1; mb: sequences)");
   std::size_t rows = 0;
+  std::string whole;  // of names that were cut
   for (const TopRow& row : result.top) {
     if (row.cluster != envelope.cluster || row.window_days != envelope.window_days) continue;
     if (++rows > kTableRows) break;
@@ -54,8 +70,11 @@ std::string table_of(const Study& study, const SweepResult& result, const Envelo
     out += fmt::format("{:>2} {:>6.4f} {:>5.2f} {:>6.1f} {:>5.1f} {:>5.2f} {:>6.2f} {:>5.1f} {:<16} {}\n", row.rank, row.loss,
                        100.0 * row.mfu, static_cast<double>(n.non_embedding_total) / 1e9,
                        static_cast<double>(n.non_embedding_active) / 1e9, row.tokens / 1e12, row.step_seconds,
-                       row.memory_bytes / kGiB, short_name(study.architectures[row.architecture], 16), plan);
+                       row.memory_bytes / kGiB, column_name(study.architectures[row.architecture]), plan);
+    const std::string name = reporting::short_name(study.architectures[row.architecture]);
+    if (name.size() > kNameWidth) whole += fmt::format("{:>2} {}\n", row.rank, name);
   }
+  if (!whole.empty()) out += "architectures whose names were cut (~), by #\n" + whole;
   return out;
 }
 
@@ -189,7 +208,17 @@ std::string sweep_table(const Study& study, const SweepResult& r) {
   return out;
 }
 
-Json closest_miss_json(const Study& study, const Space& space, const SweepResult& r, std::optional<std::int64_t> nodes) {
+std::optional<FittingNodes> nodes_that_fit(const Study& study, const Space& space, const SweepResult& r) {
+  if (r.counts.miss.id == kNoId) return std::nullopt;
+  const std::uint32_t cluster = space.decode(r.counts.miss.id).cluster;
+  const auto enough = fitting_nodes(study, cluster);
+  if (!enough) return std::nullopt;
+  constexpr std::int64_t kMostTries = 4096;  // architectures x numbers of nodes: seconds
+  const auto fewest = fewest_nodes(study, cluster, *enough, kMostTries / std::max<std::int64_t>(1, static_cast<std::int64_t>(study.architectures.size())));
+  return FittingNodes{fewest.value_or(*enough), fewest.has_value()};
+}
+
+Json closest_miss_json(const Study& study, const Space& space, const SweepResult& r, std::optional<FittingNodes> nodes) {
   Json out = Json::object();
   if (r.counts.miss.id != kNoId) {
     const Digits d = space.decode(r.counts.miss.id);
@@ -201,11 +230,11 @@ Json closest_miss_json(const Study& study, const Space& space, const SweepResult
     out["memory_with_reserve_bytes"] = r.counts.miss.memory_with_reserve_bytes;
     out["excess_bytes"] = r.counts.miss.excess_bytes;
   }
-  out["nodes_that_fit"] = nodes ? Json(*nodes) : Json(nullptr);
+  out["nodes_that_fit"] = nodes ? Json(nodes->nodes) : Json(nullptr);
   return out;
 }
 
-std::string nothing_fits_text(const Space& space, const SweepResult& r, std::optional<std::int64_t> nodes) {
+std::string nothing_fits_text(const Space& space, const SweepResult& r, std::optional<FittingNodes> nodes) {
   std::string out = fmt::format("Nothing fits: of {} points", grouped(r.counts.points));
   for (std::size_t i = 1; i < kReasonCount; ++i)
     if (r.counts.refused[i] > 0)
@@ -216,7 +245,7 @@ std::string nothing_fits_text(const Space& space, const SweepResult& r, std::opt
   out += fmt::format("\nClosest miss: {} with {} on {} nodes needs {:.2f} GiB, {:.2f} GiB ({:.0f} bytes) more than the limit.\n",
                      space.architecture(d).name, short_plan(space.plan(d)), nodes_of(space.cluster(d)),
                      r.counts.miss.memory_with_reserve_bytes / kGiB, r.counts.miss.excess_bytes / kGiB, r.counts.miss.excess_bytes);
-  out += nodes ? fmt::format("Doubling the nodes, the first number on which something fits is {}.\n", *nodes)
+  out += nodes ? fmt::format("{} number of nodes on which something fits is {}.\n", nodes->smallest ? "The smallest" : "Doubling the nodes, the first", nodes->nodes)
                : std::string("Nothing fits on any doubling of the nodes either: raise the memory or shrink the architectures.\n");
   return out;
 }

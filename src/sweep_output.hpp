@@ -19,10 +19,17 @@ nlohmann::ordered_json plan_json(const Plan&);
 /// Counts, then one table per envelope of its ten best; at most 100 columns wide.
 std::string sweep_table(const Study&, const SweepResult&);
 
-/// Why nothing fits: counts by rule, the closest miss and its bytes, the smallest number of nodes that would fit.
-/// `nodes`: fitting_nodes() of the miss' cluster.
-std::string nothing_fits_text(const Space&, const SweepResult&, std::optional<std::int64_t> nodes);
-nlohmann::ordered_json closest_miss_json(const Study&, const Space&, const SweepResult&, std::optional<std::int64_t> nodes);
+/// A number of nodes on which something fits, and whether it is the smallest or the first among doublings.
+struct FittingNodes {
+  std::int64_t nodes = 0;
+  bool smallest = false;
+};
+/// For the cluster of the closest miss; nothing if there is no miss or nothing fits on any doubling.
+std::optional<FittingNodes> nodes_that_fit(const Study&, const Space&, const SweepResult&);
+
+/// Why nothing fits: counts by rule, the closest miss and its bytes, the number of nodes that would fit.
+std::string nothing_fits_text(const Space&, const SweepResult&, std::optional<FittingNodes>);
+nlohmann::ordered_json closest_miss_json(const Study&, const Space&, const SweepResult&, std::optional<FittingNodes>);
 
 /// "tp 1 pp 8 ep 8 mb 4 selective": degrees of 1 and defaults left out.
 std::string short_plan(const Plan&);

@@ -42,7 +42,7 @@
   function rowsOf(e) {
     const r = e.rows;
     return r.loss.map((loss, i) => ({ i, a: r.architecture[i], loss, flops: r.flops[i], tokens: r.tokens[i], mfu: r.mfu[i], step: r.step[i],
-      memory: r.memory[i], perActive: r.per_active[i], plan: r.plan[i], batch: r.batch[i], cut: r.cut[i],
+      memory: r.memory[i], perActive: r.per_active[i], plan: r.plan[i], batch: r.batch[i], cut: r.cut[i], goodput: r.goodput[i],
       name: arch.name[r.architecture[i]], split: arch.split[r.architecture[i]], total: arch.total[r.architecture[i]],
       active: arch.active[r.architecture[i]], sparsity: arch.sparsity[r.architecture[i]] }));
   }
@@ -54,7 +54,7 @@
   }
 
   const hover = (r) => `<b>${escape(r.name)}</b> · loss ${fixed(r.loss, 4)} nats<br>${big(r.total)} parameters, ${big(r.active)} active (sparsity ${digits(r.sparsity, 4)})<br>` +
-    `${big(r.tokens)} tokens, ${digits(r.perActive, 3)} per active parameter${r.cut ? " (cut at the bound)" : ""}<br>${power(r.flops)} model FLOPs, MFU ${digits(r.mfu, 3)} %<br>` +
+    `${big(r.tokens)} tokens, ${digits(r.perActive, 3)} per active parameter${r.cut ? " (cut at the bound)" : ""}<br>${power(r.flops)} model FLOPs, MFU ${digits(r.mfu, 3)} %, goodput ${digits(r.goodput, 4)} %<br>` +
     `step ${digits(r.step, 3)} s, ${gib(r.memory)} of ${gib(data.clusters[state.cluster].memory_cap_bytes)}<br>batch ${count(r.batch)} · ${escape(r.plan)}`;
 
   // ------------------------------------------------------------------ building blocks
@@ -129,8 +129,8 @@
   const rowTip = { formatter: (p) => (p.data && p.data.row ? hover(p.data.row) : "") };
   const tip = (o) => Object.assign(base({}).tooltip, o);
 
-  const rowColumns = [txt("architecture"), num("loss [nats]"), num("model FLOPs"), num("MFU [%]"), num("total"), num("active"), num("sparsity"), num("split"), num("tokens"), num("step [s]"), num("memory [GiB]"), num("batch"), txt("plan")];
-  const rowCells = (r) => [r.name, fixed(r.loss, 4), power(r.flops), digits(r.mfu, 4), big(r.total, 4), big(r.active, 4), digits(r.sparsity, 4), digits(r.split, 3), big(r.tokens), digits(r.step, 4), digits(r.memory / GiB, 4), count(r.batch), r.plan];
+  const rowColumns = [txt("architecture"), num("loss [nats]"), num("model FLOPs"), num("MFU [%]"), num("goodput [%]"), num("total"), num("active"), num("sparsity"), num("split"), num("tokens"), num("step [s]"), num("memory [GiB]"), num("batch"), txt("plan")];
+  const rowCells = (r) => [r.name, fixed(r.loss, 4), power(r.flops), digits(r.mfu, 4), digits(r.goodput, 4), big(r.total, 4), big(r.active, 4), digits(r.sparsity, 4), digits(r.split, 3), big(r.tokens), digits(r.step, 4), digits(r.memory / GiB, 4), count(r.batch), r.plan];
   const nothing = (what) => ({ text: what, option: { title: { text: what, left: "center", top: "middle", textStyle: { color: style("--soft"), fontSize: 14, fontWeight: "normal" } } }, columns: [txt("")], rows: [] });
   const isEmpty = () => !envelope() || envelope().rows.loss.length === 0;
   const noModel = "No architecture can be trained within this cluster and window.";
@@ -246,7 +246,7 @@
       option: base({ legend: { top: 2, left: 0, itemWidth: 12, itemHeight: 10, itemGap: 8, textStyle: Object.assign(font(), { fontSize: 11 }), type: "plain" }, grid: { left: 148, right: 26, top: 74, bottom: 46 },
         tooltip: tip({ trigger: "axis", axisPointer: { type: "shadow" }, formatter: (ps) => { const b = list[ps[0].dataIndex]; return `<b>${escape(b.name)}</b> · ${escape(b.plan)}<br>` + ps.filter((p) => p.value > 0).map((p) => `${p.marker} ${p.seriesName}: ${digits(p.value, 3)} ${unit}`).join("<br>"); } }),
         xAxis: axis({ type: "value", name: unit === "s" ? "seconds of an optimizer step" : "GiB on the heaviest stage", max: mark ? (v) => Math.max(v.max, mark.value) * 1.04 : undefined, axisLabel: { formatter: (v) => digits(v, 3), showMaxLabel: false } }), yAxis: axis({ type: "category", inverse: true, data: labels, axisLabel: { width: 138, overflow: "truncate" }, axisTick: { show: false } }), series }),
-      columns: [txt("architecture"), txt("plan")].concat(all.map(num), [num("sum [" + unit + "]")]), rows: list.map((b) => [b.name, b.plan].concat(all.map((p) => digits(b[key][p] / scale, 4)), [digits(all.reduce((s, p) => s + b[key][p] / scale, 0), 4)])) };
+      columns: [txt("architecture"), txt("plan")].concat(all.map((p) => num(p + " [" + unit + "]")), [num("sum [" + unit + "]")]), rows: list.map((b) => [b.name, b.plan].concat(all.map((p) => digits(b[key][p] / scale, 4)), [digits(all.reduce((s, p) => s + b[key][p] / scale, 0), 4)])) };
   }
   function time() {
     if (isEmpty()) return nothing(noModel);
@@ -299,19 +299,20 @@
     const law = s.members > 1 ? `the law's ${count(s.members)} members` : "the law taken as exact (it has no ensemble)";
     const other = same ? "It is also the choice of least expected regret" : `The choice of least expected regret is <b>${escape(choice.name)}</b>`;
     $("answer").innerHTML = `<div class="card answer"><div><h2>Lowest predicted loss on ${escape(clusterLabel(c))} in ${days(e.days)}</h2><div class="name">${escape(r.name)}</div><div class="plan">${arch.layers[r.a]} layers, width ${count(arch.hidden[r.a])} · plan: batch ${count(r.batch)}, ${escape(r.plan)}</div></div>` +
-      `<dl class="facts">${f("Predicted loss", fixed(r.loss, 4), "nats/token", true)}${f("Parameters", big(r.total, 4), "non-embedding")}${f("Active", big(r.active), "per token")}${f("Tokens", big(r.tokens), digits(r.perActive, 3) + " per active" + (r.cut ? ", cut" : ""))}${f("MFU", digits(r.mfu, 3) + " %", "law convention")}${f("Step", digits(r.step, 3) + " s", "± " + percent(s.time_error))}${f("Memory", gib(r.memory), "of " + gib(c.memory_cap_bytes))}</dl>` +
+      `<dl class="facts">${f("Predicted loss", fixed(r.loss, 4), "nats/token", true)}${f("Parameters", big(r.total, 4), "non-embedding")}${f("Active", big(r.active), "per token")}${f("Tokens", big(r.tokens), digits(r.perActive, 3) + " per active" + (r.cut ? ", cut" : ""))}${f("MFU", digits(r.mfu, 3) + " %", "law convention")}${f("Goodput", digits(r.goodput, 4) + " %", "of the window trains")}${f("Step", digits(r.step, 3) + " s", "± " + percent(s.time_error))}${f("Memory", gib(r.memory), "of " + gib(c.memory_cap_bytes))}</dl>` +
       `<p class="sure"><b>How sure?</b> Drawn over ${law} and a step-time error of ${percent(s.time_error)}${s.form_sd ? ` and a misfit of the law's form of ${fixed(1000 * s.form_sd, 1)} millinats per split factor` : ""}: ${other}. It is best in <b>${percent(s.probability)}</b> of the draws, ${count(s.near_ties)} candidates tie with it at 90 %, and choosing it costs <b>${fixed(1000 * s.regret, 1)} millinats</b> on average against knowing the best${s.regret_in_hours ? ` (worth ${percent(s.regret_in_hours, 1)} of the GPU-hours)` : ""}. With the law as the only doubt it would be ${percent(s.law_only.probability)}, with the step time alone ${percent(s.time_only.probability)}.</p>` +
       data.facts.warnings.map((w) => `<p class="warning">${escape(w)}</p>`).join("") + "</div>";
   }
 
+  const goodput = (g) => `Goodput is the share of the window that trains: ${g.modelled ? `by the model “${escape(g.name)}” of failures, checkpoints and restarts` : g.name === "constant" ? "a constant of the study" : `the constant of “${escape(g.name)}”`}.${g.note ? " " + escape(g.note) : ""}`;
   function text() {
     const f = data.facts, e = envelope(), c = data.clusters[state.cluster];
     $("title").textContent = f.title;
-    $("subtitle").textContent = `${count(f.architectures)} architectures, ${count(data.points.points)} points, sequence ${count(f.sequence)} tokens, law “${f.law}”, ${c.fabric} with stack ${c.stack}.`;
+    $("subtitle").textContent = `${count(f.architectures)} architectures, ${count(data.points.points)} points, sequence ${count(f.sequence)} tokens, law “${f.law}”, ${c.device_title}, ${c.fabric} with stack ${c.stack}.`;
     const b = f.token_bounds;
     const error = e && e.breakdowns.length ? percent(e.breakdowns[0].expected_error) : "unknown";
-    $("accuracy").innerHTML = `<div class="card"><h2>How far to trust this</h2><p>Step times on ${escape(c.device.toUpperCase())} with ${escape(c.stack)} are expected to be off by about <b>${error}</b>, measured by validation against published runs (tessera validate); memory of allocated tensors is closer, and the reserve for fragmentation and context is part of every figure here. A step time that is wrong in the same way for all candidates does not change their order.</p>` +
-      `<p>Losses come from the law “${escape(f.law)}” and rank architectures within that law only. MFU is 6 · active parameters · tokens over the dense bf16 peak. ${b.low || b.high ? `Tokens per active parameter are held between ${b.low === null ? "no lower bound" : digits(b.low, 3)} and ${b.high === null ? "no upper bound" : digits(b.high, 3)}: below, an architecture is left out; above, its tokens are cut.` : ""}</p>` +
+    $("accuracy").innerHTML = `<div class="card"><h2>How far to trust this</h2><p>Step times on ${escape(c.device_title)} with ${escape(c.stack)} are expected to be off by about <b>${error}</b>, measured by validation against published runs (tessera validate); memory of allocated tensors is closer, and the reserve for fragmentation and context is part of every figure here. A step time that is wrong in the same way for all candidates does not change their order.</p>` +
+      `<p>Losses come from the law “${escape(f.law)}” and rank architectures within that law only. MFU is 6 · active parameters · tokens over the dense bf16 peak. ${goodput(f.goodput)} ${b.low || b.high ? `Tokens per active parameter are held between ${b.low === null ? "no lower bound" : digits(b.low, 3)} and ${b.high === null ? "no upper bound" : digits(b.high, 3)}: below, an architecture is left out; above, its tokens are cut.` : ""}</p>` +
       (e ? `<p>In this envelope ${count(e.ranked)} architectures were ranked, ${count(e.nothing_fits)} do not fit, ${count(e.too_few_tokens)} fall below the token bound${e.outside_law ? `, ${count(e.outside_law)} lie outside the law` : ""}.</p>` : "") + "</div>";
     $("candidates").innerHTML = isEmpty() ? "" : `<div class="card"><h2>Candidates by predicted loss</h2>${table([num("#")].concat(rowColumns), rowsOf(e).slice(0, 100).map((r) => [r.i + 1].concat(rowCells(r))))}` +
       (e.ranked > e.rows.loss.length ? `<p>The page keeps the best ${count(e.rows.loss.length)} of ${count(e.ranked)}; all are in results.h5.</p>` : "") + "</div>";

@@ -37,8 +37,25 @@ class Basics(ProgramTest):
                 done = run(*arguments)
                 self.assertEqual(done.returncode, BAD_INPUT, done.stderr)
                 self.assertEqual(done.stdout, "")
-                self.assertNotEqual(done.stderr, "")
+                self.assertRegex(done.stderr, r"(?s)^tessera: .+ \(.+\) .+", "not PROBLEM (WHY) WHAT TO DO")
                 self.assertFalse((self.dir / "x").exists(), "wrote something")
+
+    def test_the_nearest_word_is_offered(self):
+        for arguments, word in ((["plna"], "plan"), (["plan", "llama3_8b", "--nods", "4"], "--nodes"), (["plan", "llama3_8b", "-c", "h100", "--nodes", "1", "--batch", "8", "--seq", "128"], "dgx-h100"),
+                                (["export", "llama3_8b", "-f", "nemo"], "-a llama3_8b")):
+            with self.subTest(arguments=arguments):
+                done = run(*arguments)
+                self.assertEqual(done.returncode, BAD_INPUT)
+                self.assertIn(word, done.stderr)
+
+    def test_nothing_fits_names_the_fewest_nodes(self):
+        workload = ["--batch", "1024", "--seq", "4096"]
+        nodes = run_json("plan", "deepseek_v3", "-c", "p5", "--nodes", "2", *workload, expect=NOTHING_FEASIBLE)["smallest_nodes"]
+        self.assertGreater(run_json("plan", "deepseek_v3", "-c", "p5", "--nodes", nodes, *workload)["feasible"], 0)
+        for fewer in range(nodes // 2 + 1, nodes):
+            self.assertEqual(run_json("plan", "deepseek_v3", "-c", "p5", "--nodes", fewer, *workload, expect=NOTHING_FEASIBLE)["feasible"], 0)
+        one = run_json("plan", "mixtral_8x7b", "-c", "p6-b200", "--devices", "1", "--batch", "8", "--seq", "4096", expect=NOTHING_FEASIBLE)
+        self.assertEqual(one["smallest_nodes"], 1)
 
 
 if __name__ == "__main__":

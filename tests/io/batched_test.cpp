@@ -152,7 +152,7 @@ TEST_CASE("a million points of every axis: batched and scalar agree", "[million]
         same = same && close(batched.step_seconds, scalar.step_seconds, scalar.step_seconds) &&
                close(batched.compute_seconds, scalar.time.compute(), scalar.step_seconds) &&
                close(batched.communication_seconds, scalar.time.communication(), scalar.step_seconds) &&
-               close(batched.ramp_seconds, scalar.time.ramp, scalar.step_seconds) &&
+               close(batched.ramp_seconds, scalar.time.ramp, scalar.step_seconds) && batched.ramp_seconds >= 0 &&
                close(batched.host_seconds, scalar.time.host + scalar.time.fixed + scalar.time.jitter, scalar.step_seconds);
       else
         same = same && batched.step_seconds == 0;

@@ -652,6 +652,24 @@ TEST_CASE("Megatron-LM arguments are read back as the same architecture and plan
     }
     check_round_trip(r);
   }
+  // Choices that meet: one line each, on 128 devices.
+  const auto mixed = [&](const std::string& spec, auto change) {
+    ExportRequest r = preset_request(spec, 128);
+    r.plan.batch = 1024, r.plan.zero = 1;
+    change(r.plan);
+    r.plan.dp = 128 / (r.plan.tp * r.plan.cp * r.plan.pp);
+    check_round_trip(r);
+  };
+  mixed("deepseek_v3", [](Plan& p) { p.tp = 2, p.pp = 8, p.ep = 16, p.etp = 1, p.recompute = Recompute::selective, p.precision = Precision::fp8; });
+  mixed("deepseek_v2,layers=32", [](Plan& p) { p.pp = 4, p.virtual_stages = 4, p.schedule = Schedule::interleaved, p.ep = 32, p.cp = 2, p.recompute = Recompute::full; });
+  mixed("glm_45_air,mtp_layers=0,layers=48", [](Plan& p) { p.tp = 4, p.etp = 4, p.pp = 2, p.virtual_stages = 3, p.schedule = Schedule::interleaved, p.ep = 8, p.precision = Precision::mxfp8; });
+  mixed("qwen15_moe_a27b", [](Plan& p) { p.tp = 2, p.cp = 2, p.pp = 2, p.ep = 4, p.etp = 2, p.micro_batch = 2, p.recompute = Recompute::super_selective; });
+  mixed("llama3_405b", [](Plan& p) { p.tp = 8, p.cp = 2, p.pp = 4, p.micro_batch = 2, p.precision = Precision::nvfp4; });
+  mixed("llama3_70b", [](Plan& p) { p.tp = 8, p.pp = 4, p.virtual_stages = 5, p.schedule = Schedule::interleaved, p.recompute = Recompute::selective; });
+  mixed("llama3_8b", [](Plan& p) { p.zero = 0, p.cp = 4; });
+  mixed("llama3_8b", [](Plan& p) { p.zero = 2, p.tp = 2, p.recompute = Recompute::full; });
+  mixed("gpt_oss_20b", [](Plan& p) { p.zero = 3, p.ep = 8, p.precision = Precision::fp8; });
+  mixed("ladder:q=8,experts=64,top_k=4,split=2,shared_experts=2,dense_layers=3,tied=true", [](Plan& p) { p.pp = 4, p.ep = 32, p.recompute = Recompute::super_selective, p.optimizer = Optimizer::muon; });
   int written = 0;
   for (const auto& name : architecture_names()) {
     const ExportRequest r = preset_request(name, 8);

@@ -9,7 +9,7 @@ using namespace tessera;
 
 namespace {
 
-const std::vector<Symbol> kSymbols{{"split", false, 0}, {"memory_bytes", false, 1}, {"mfu", false, 2}, {"schedule", true, 3}};
+const std::vector<Symbol> kSymbols{{"split", false, 0}, {"memory_bytes", false, 1}, {"mfu", false, 2}, {"schedule", true, 3, {"1f1b", "dualpipe"}}, {"name", true, 4}};
 
 class Row : public RowValues {
  public:
@@ -55,6 +55,9 @@ TEST_CASE("a bad condition says where and what to do", "[expression]") {
   CHECK_THROWS_WITH(holds("schedule < 3"), Catch::Contains("text"));
   CHECK_THROWS_WITH(holds("schedule"), Catch::Contains("text"));
   CHECK_THROWS_WITH(holds("schedule == 'x"), Catch::Contains("quote"));
+  CHECK_THROWS_WITH(holds("schedule == 'dualpip'"), Catch::Contains("schedule is never 'dualpip'") && Catch::Contains("'dualpipe'"));
+  CHECK_THROWS_WITH(holds("'2f2b' != schedule"), Catch::Contains("never"));
+  CHECK_FALSE(holds("name == 'anything'"));
   for (const char* text : {"", "4 4", ")", "split ==", "== 4", "1e999", "split $ 4", "!schedule"}) {
     INFO(text);
     CHECK_THROWS_AS(holds(text), InputError);

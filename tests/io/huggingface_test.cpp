@@ -147,6 +147,11 @@ TEST_CASE("an unknown model_type is read by field names, and says so", "[hugging
       R"({"num_hidden_layers":4,"hidden_size":64,"num_attention_heads":4,"intermediate_size":128,"vocab_size":99,"num_experts":8,"num_experts_per_tok":2,
          "moe_intermediate_size":32,"moe_layer_freq":[0,0,1,1]})", "c");
   CHECK(list.dense_layers == 2);
+  const Architecture period = architecture_from_huggingface(
+      R"({"num_hidden_layers":4,"hidden_size":64,"num_attention_heads":4,"intermediate_size":128,"vocab_size":99,"num_experts":8,"num_experts_per_tok":2,
+         "expert_layer_period":2,"expert_layer_offset":1})", "c");
+  CHECK(period.moe_layer_count() == 2);
+  CHECK(period.dense_ffn == 128);
 }
 
 TEST_CASE("parts that are not counted are named", "[huggingface]") {
@@ -183,6 +188,9 @@ TEST_CASE("bad configs name file and key", "[huggingface][bad]") {
       {llama + R"(,"intermediate_size":8,"num_experts":4,"num_experts_per_tok":1,"mlp_only_layers":[2]})", "mlp_only_layers"},
       {R"({"model_type":"llama4","text_config":{"model_type":"llama4_text","num_hidden_layers":4}})", "text_config.hidden_size: missing key"},
       {R"({"model_type":"llama4","text_config":3})", "text_config: wrong type"},
+      {R"({"model_type":"jamba","num_hidden_layers":4,"attn_layer_period":8})", "attn_layer_period: layers that are no attention"},
+      {R"({"model_type":"mamba","num_hidden_layers":4,"state_size":16})", "state_size: layers that are no attention"},
+      {llama + R"(,"intermediate_size":8,"num_experts":4,"num_experts_per_tok":1,"expert_layer_period":2,"expert_layer_offset":0})", "expert_layer_offset"},
       {R"({"model_type":"nemotron_h","num_hidden_layers":2})", "hybrid_override_pattern: missing key"},
   };
   for (const Bad& each : cases) {

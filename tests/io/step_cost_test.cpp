@@ -24,6 +24,11 @@ struct Sample {
   std::int64_t sequence;
 };
 
+std::vector<double> parts_of(const TimeBreakdown& t) {
+  return {t.gemm,           t.experts,       t.attention, t.pointwise, t.casts, t.head,      t.recompute, t.tensor_parallel, t.context_parallel, t.expert_exchange,
+          t.point_to_point, t.data_parallel, t.host,      t.ramp,      t.fixed, t.optimizer, t.jitter};
+}
+
 // Random legal plans over several models and stacks.
 template <class Visit>
 void random_plans(int count, unsigned seed, Visit visit) {
@@ -33,6 +38,7 @@ void random_plans(int count, unsigned seed, Visit visit) {
       {"deepseek_v3", "nvl72-gb300,stack=megatron-core-dualpipe"},
       {"llama3_8b", "p5,stack=torchtitan-fsdp2"},
       {"mixtral_8x7b", "dgx-h100,stack=megatron-core-2026"},
+      {"ladder:q=8,experts=64,top_k=4,split=4", "dgx-b200,stack=megatron-core-2026,host_coupling_seconds=0.012"},
       {"llama4_maverick", "dgx-b200"}};
   std::mt19937 random(seed);
   auto pick = [&](std::initializer_list<int> values) { return *(values.begin() + random() % values.size()); };
@@ -69,15 +75,32 @@ void random_plans(int count, unsigned seed, Visit visit) {
 }  // namespace
 
 TEST_CASE("time and memory breakdowns sum to the step and the peak") {
-  random_plans(500, 1, [](const Sample& s) {
+  random_plans(5000, 1, [](const Sample& s) {
+    CAPTURE(s.architecture.name, s.cluster.name, s.plan.pp, s.plan.ep, s.plan.zero, s.plan.virtual_stages, int(s.plan.schedule));
     const StepCost c = evaluate(s.architecture, s.cluster, s.plan, s.sequence);
     REQUIRE(std::isfinite(c.step_seconds));
     REQUIRE(c.step_seconds > 0);
     CHECK(c.time.sum() == Approx(c.step_seconds).epsilon(1e-12));
+    for (const double part : parts_of(c.time)) CHECK(part >= 0);
     CHECK(c.stages[static_cast<std::size_t>(c.heaviest_stage)].sum() == Approx(c.memory_bytes).epsilon(1e-15));
     for (const StageMemory& stage : c.stages) CHECK(stage.sum() <= c.memory_bytes);
     CHECK(c.memory_with_reserve_bytes > c.memory_bytes);
   });
+}
+
+TEST_CASE("DualPipe's slowest device is a pair of stages") {
+  // 34 equal layers over 8 stages, of which none has more than 5 and a stage of 5 has a mirror image of 4: a device runs half of its
+  // micro-batches through each.
+  const Architecture a = read_architecture("mixtral_8x7b,layers=34");
+  const Cluster c = cluster_of("dgx-h100,stack=megatron-core-dualpipe", 64);
+  Plan line{.pp = 8, .dp = 8, .ep = 8, .batch = 512}, both = line;
+  both.schedule = Schedule::dualpipe;
+  const StepCost straight = evaluate(a, c, line, 4096), dual = evaluate(a, c, both, 4096);
+  CHECK(straight.time.experts > 0);
+  CHECK(dual.time.experts / straight.time.experts == Approx(4.5 / 5).epsilon(1e-12));
+  CHECK(dual.time.attention / straight.time.attention == Approx(4.5 / 5).epsilon(1e-12));
+  CHECK(dual.time.ramp > 0);
+  CHECK(dual.time.sum() == Approx(dual.step_seconds).epsilon(1e-12));
 }
 
 TEST_CASE("memory falls along recomputation and ZeRO, and ep changes routed experts only") {

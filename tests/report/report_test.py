@@ -97,10 +97,20 @@ class Report(ProgramTest):
             self.assertEqual(len(rows), e["ranked"])
             self.assertEqual(len(rows), len(e["rows"]["loss"]))
             for i, row in enumerate(rows):
-                for key, value in (("loss", row["loss"]), ("mfu", 100 * row["mfu"]), ("tokens", row["tokens"]), ("flops", row["model_flops"]),
+                for key, value in (("loss", row["loss"]), ("mfu", 100 * row["mfu"]), ("goodput", 100 * row["goodput"]), ("tokens", row["tokens"]), ("flops", row["model_flops"]),
                                    ("step", row["step_seconds"]), ("memory", row["memory_with_reserve_bytes"])):
                     self.assertAlmostEqual(e["rows"][key][i] / value, 1, delta=2e-3, msg=key)
                 self.assertEqual(e["rows"]["batch"][i], row["plan"]["batch"])
+
+    def test_words_that_people_read(self):
+        self.assertEqual({c["device_title"] for c in self.data["clusters"]}, {"NVIDIA B200 SXM6 180 GB"})
+        self.assertEqual(self.data["facts"]["goodput"]["name"], "constant")
+        study = self.write("tuned.toml", SMALL.read_text().replace("[window]\n", "[window]\ngoodput = \"tuned\"\n"))
+        run_json("sweep", study, "--out", self.dir / "tuned")
+        run("report", self.dir / "tuned" / "results.h5", "-o", self.dir / "tuned.html")
+        data = page_data((self.dir / "tuned.html").read_text())
+        self.assertEqual((data["facts"]["goodput"]["name"], data["facts"]["goodput"]["modelled"]), ("tuned", True))
+        self.assertTrue(all(80 < g < 100 for e in data["envelopes"] for g in e["rows"]["goodput"]))
 
     def test_parts_add_up(self):
         for e in self.data["envelopes"]:
