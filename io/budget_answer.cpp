@@ -27,15 +27,6 @@ std::string only_cluster(const BudgetTable& table, const std::string& asked) {
   return asked;
 }
 
-bool over_limits(const ParameterCount& count, const BudgetTerms& terms) {
-  const auto above = [](std::int64_t parameters, double each, const std::optional<double>& most) {
-    return most && static_cast<double>(parameters) * each > *most;
-  };
-  return above(count.non_embedding_total, 1, terms.most_total) ||
-         above(count.non_embedding_active, 1, terms.most_active) ||
-         above(count.all_total, terms.weight_bytes, terms.most_weight_bytes);
-}
-
 double between(double low, double high, double share) { return low + share * (high - low); }
 
 }  // namespace
@@ -120,7 +111,8 @@ void rank_candidates(const BudgetTable& table, const std::vector<TableCandidate>
       ++answer.nothing_fits;
       continue;
     }
-    if (over_limits(table.counts[c.architecture], answer.terms)) {
+    if (above_limits(table.architectures[c.architecture], table.counts[c.architecture],
+                     answer.terms.serving)) {
       ++answer.over_limits;
       continue;
     }
@@ -205,11 +197,16 @@ std::int64_t device_count(const BudgetTable& table, const std::string& cluster, 
 }
 
 BudgetAnswer answer_budget(const BudgetTable& table, const std::string& cluster, std::int64_t nodes,
-                           double days, bool certainty, const BudgetTerms& terms,
+                           double days, bool certainty, const std::optional<BudgetTerms>& changed,
                            const CertaintySource& known) {
+  const BudgetTerms& terms = changed ? *changed : table.terms;
   if (!std::isfinite(days) || days <= 0)
     throw InputError(fmt::format("{} days", days), "a window is a positive number of days",
                      "give for example 20.");
+  constexpr double kMostDays = 36525;  // a century, as of a study's windows
+  if (days > kMostDays)
+    throw InputError(fmt::format("{:g} days", days), "a window is shorter than a century",
+                     "give less; check the unit of the budget.");
   if (!(terms.stopped_days < days))
     throw InputError(fmt::format("{} days of planned stops", terms.stopped_days),
                      fmt::format("the window has {}", days), "nothing would be trained.");

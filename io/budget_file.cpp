@@ -18,6 +18,7 @@ namespace {
 
 using namespace budgets;
 
+constexpr std::uintmax_t kLargestJson = std::uintmax_t{2} << 30;  // [B] its objects take about ten times that
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 
 bool is_hdf5(const std::string& path) {
@@ -180,7 +181,8 @@ struct BudgetFile::Stored {
 
 BudgetFile::BudgetFile(const std::string& path) {
   if (!is_hdf5(path)) {
-    table_ = table_from_json(read_text_file(path, "a table written by tessera table -o"), path);
+    const std::string instead = "write the table as HDF5, which is read in parts: tessera table RESULTS -o NAME.h5";
+    table_ = table_from_json(read_text_file(path, "a table written by tessera table -o", kLargestJson, instead), path);
     return;
   }
   stored_ = guarded(path, [&] { return std::make_unique<Stored>(path); });
@@ -191,7 +193,7 @@ BudgetFile::BudgetFile(const std::string& path) {
 BudgetFile::~BudgetFile() = default;
 
 BudgetAnswer BudgetFile::answer(const std::string& cluster, std::int64_t nodes, double days, bool certainty,
-                                const BudgetTerms& terms) const {
+                                const std::optional<BudgetTerms>& terms) const {
   if (!stored_) return answer_budget(table_, cluster, nodes, days, certainty, terms);
   return answer_budget(table_, cluster, nodes, days, certainty, terms, [&](BudgetAnswer& a) {
     return guarded(stored_->file.path(), [&] { return stored_->fill(table_, a); });

@@ -20,14 +20,14 @@ void write_budget_hdf5(const std::string& path, const BudgetTable&, const std::v
 
 class BudgetFile {
  public:
-  /// Throws InputError: missing, neither JSON nor HDF5, no table of tessera, another format, damaged.
+  /// Throws InputError: missing, neither JSON nor HDF5, JSON above 2 GiB, no table of tessera, another format, damaged.
   explicit BudgetFile(const std::string& path);
   ~BudgetFile();
 
   const BudgetTable& table() const { return table_; }
   /// answer_budget(); BudgetAnswer::stored says whether the certainty comes from the file.
   BudgetAnswer answer(const std::string& cluster, std::int64_t nodes, double days, bool certainty = true,
-                      const BudgetTerms& = {}) const;
+                      const std::optional<BudgetTerms>& terms = {}) const;
 
  private:
   struct Stored;  // the open HDF5 file and its rows

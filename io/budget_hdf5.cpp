@@ -97,9 +97,9 @@ FileRow row_of(const BudgetTable& t, const BudgetAnswer& a, const DeviceHour& ho
   r.usd = hour.usd ? *hour.usd * a.device_hours : 0;
   r.joules = hour.joules ? *hour.joules * a.device_hours : 0;
   const BudgetTerms& terms = a.terms;
-  r.spare_nodes = terms.spare_nodes, r.stopped_days = terms.stopped_days, r.weight_bytes = terms.weight_bytes;
-  r.most_total = terms.most_total.value_or(0), r.most_active = terms.most_active.value_or(0);
-  r.most_weight_bytes = terms.most_weight_bytes.value_or(0), r.over_limits = a.over_limits;
+  r.spare_nodes = terms.spare_nodes, r.stopped_days = terms.stopped_days, r.load = terms.serving.load;
+  r.most_total = terms.serving.most_total.value_or(0), r.most_active = terms.serving.most_active.value_or(0);
+  r.most_memory = terms.serving.most_memory.value_or(0), r.over_limits = a.over_limits;
   r.interpolated = a.interpolated, r.trainable = !a.candidates.empty();
   r.candidates = a.candidates.size();
   r.nothing_fits = a.nothing_fits, r.too_few_tokens = a.too_few_tokens, r.outside_law = a.outside_law;
@@ -109,6 +109,9 @@ FileRow row_of(const BudgetTable& t, const BudgetAnswer& a, const DeviceHour& ho
   r.name = name_of(t, r.choice.architecture), r.nominal_name = name_of(t, r.nominal.architecture);
   r.tokens_per_active =
       r.choice.tokens / static_cast<double>(t.counts[r.choice.architecture].non_embedding_active);
+  const ServingMemory served =
+      serving_memory(t.architectures[r.choice.architecture], t.counts[r.choice.architecture], r.load);
+  r.weights_memory = served.weights, r.caches_memory = served.caches;
   r.total_multiple = a.total_multiple, r.tokens_multiple = a.tokens_multiple;
   if (!a.has_certainty) return r;
   const CandidateVerdict& v = a.decision.verdicts[a.decision.choice];

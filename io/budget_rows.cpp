@@ -17,10 +17,18 @@ constexpr Column<FileRow> kKeys[] = {
      +[](FileRow& r) -> double& { return r.most_total; }},
     {"max_active_parameters", "parameters", "Limit for serving; 0: none.",
      +[](FileRow& r) -> double& { return r.most_active; }},
-    {"max_weight_bytes", "B", "Limit on all stored weights at inference; 0: none.",
-     +[](FileRow& r) -> double& { return r.most_weight_bytes; }},
-    {"weight_bytes", "B", "Size of a weight at inference.",
-     +[](FileRow& r) -> double& { return r.weight_bytes; }},
+    {"max_serving_bytes", "B", "Limit on weights and caches at inference; 0: none.",
+     +[](FileRow& r) -> double& { return r.most_memory; }},
+    {"weight_bytes", "B", "Size of a weight at inference; 0: not stated.",
+     +[](FileRow& r) -> double& { return r.load.weight_bytes; }},
+    {"cache_bytes", "B", "Size of an element of keys, values and latents.",
+     +[](FileRow& r) -> double& { return r.load.cache_bytes; }},
+    {"state_bytes", "B", "Size of an element of a recurrent state.",
+     +[](FileRow& r) -> double& { return r.load.state_bytes; }},
+    {"serving_context", "tokens", "Sequence whose caches are counted; 0: none.",
+     +[](FileRow& r) -> std::int64_t& { return r.load.context; }},
+    {"serving_batch", "sequences", "Sequences served at once.",
+     +[](FileRow& r) -> std::int64_t& { return r.load.batch; }},
     {"first_verdict", "index", "First row of this budget in /verdicts.",
      +[](FileRow& r) -> std::uint64_t& { return r.first_verdict; }},
     {"candidates_drawn", "candidates",
@@ -68,6 +76,10 @@ constexpr Column<FileRow> kFacts[] = {
      +[](FileRow& r) -> double& { return r.choice.step_seconds; }},
     {"memory_bytes", "B", "Memory of the choice; 0: unknown, between node counts.",
      +[](FileRow& r) -> double& { return r.choice.memory_bytes; }},
+    {"serving_weights_bytes", "B", "Weights of the choice at inference; 0: not stated.",
+     +[](FileRow& r) -> double& { return r.weights_memory; }},
+    {"serving_caches_bytes", "B", "Caches of the choice at inference; 0: no context.",
+     +[](FileRow& r) -> double& { return r.caches_memory; }},
     {"mfu", "1", "Utilisation by the convention of the law.",
      +[](FileRow& r) -> double& { return r.choice.mfu; }},
     {"goodput", "1", "Share of the window that trains.",
@@ -226,8 +238,7 @@ constexpr Column<TableCandidate> kCandidates[] = {
 
 BudgetTerms FileRow::terms() const {
   const auto limit = [](double most) { return most > 0 ? std::optional<double>(most) : std::nullopt; };
-  return {spare_nodes, stopped_days, limit(most_total), limit(most_active), limit(most_weight_bytes),
-          weight_bytes};
+  return {spare_nodes, stopped_days, {limit(most_total), limit(most_active), limit(most_memory), load}};
 }
 
 std::span<const Column<FileRow>> row_keys() { return kKeys; }

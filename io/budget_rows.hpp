@@ -8,15 +8,16 @@
 
 namespace tessera::budgets {
 
-inline constexpr std::int64_t kBudgetFormat = 1;  ///< attribute `format` of /table
+inline constexpr std::int64_t kBudgetFormat = 2;  ///< attribute `format` of /table
 
 /// A row of /rows. Where nothing can be trained, what follows from the choice is 0 and `trainable` is 0.
 struct FileRow {
   std::string cluster, device, name, nominal_name;
   std::int64_t nodes = 0, devices = 0, plan_nodes = 0;
   double days = 0, device_hours = 0, usd = 0, joules = 0;
-  double stopped_days = 0, most_total = 0, most_active = 0, most_weight_bytes = 0,
-         weight_bytes = 0;  ///< 0: none
+  double stopped_days = 0, most_total = 0, most_active = 0, most_memory = 0;  ///< 0: none
+  ServingLoad load;
+  double weights_memory = 0, caches_memory = 0;  ///< [B] of the choice at inference; 0: not stated
   std::int64_t spare_nodes = 0;
   bool interpolated = false, trainable = false;
   std::uint64_t candidates = 0, nothing_fits = 0, over_limits = 0, too_few_tokens = 0, outside_law = 0;

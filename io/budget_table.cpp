@@ -93,6 +93,7 @@ BudgetTable make_budget_table(const Results& results, const Study& study, const 
   t.law = study.law;
   t.bounds = study.token_bounds;
   t.value = study.token_value;
+  t.terms = study.terms;
   t.draws = draws;
   t.settings = read_certainty_settings();
   for (std::size_t i = 0; i < results.clusters.size(); ++i) {

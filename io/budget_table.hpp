@@ -68,6 +68,7 @@ struct BudgetTable {
   Law law;
   TokenBounds bounds;  ///< on tokens per active parameter
   TokenValue value;
+  BudgetTerms terms;  ///< of the study; answers may change them
   DrawSettings draws;
   CertaintySettings settings;
   std::vector<TableCluster> clusters;
@@ -86,17 +87,6 @@ BudgetTable make_budget_table(const Results&, const Study&, const DrawSettings&)
 
 /// Throws InputError where the law or goodput preset has changed since the sweep.
 void check_answering_presets(const Results&, const Study&);
-
-/// What a planner pins besides the budget.
-struct BudgetTerms {
-  std::int64_t spare_nodes = 0;  ///< wait for failures: paid for besides those that train
-  double stopped_days = 0;       ///< planned stops: paid for, nothing trains
-  // Limits for serving; architectures above them are left out.
-  std::optional<double> most_total, most_active;  ///< non-embedding parameters
-  std::optional<double> most_weight_bytes;        ///< [B] all stored weights at weight_bytes each
-  double weight_bytes = 2;                        ///< [B] of a weight at inference
-  bool operator==(const BudgetTerms&) const = default;
-};
 
 /// An architecture at a budget.
 struct BudgetCandidate {
@@ -162,15 +152,17 @@ std::vector<std::int64_t> node_counts(const BudgetTable&, const std::string& clu
 /// Devices that train on a number of nodes, and those of the spare nodes. Throws InputError as
 /// answer_budget() does.
 std::int64_t device_count(const BudgetTable&, const std::string& cluster, std::int64_t nodes,
-                          std::int64_t spare_nodes = 0);
+                          std::int64_t spare_nodes);
 
 /// Fills the certainty of an answer whose candidates are ranked, from what is known already; false: it is
 /// not.
 using CertaintySource = std::function<bool(BudgetAnswer&)>;
 /// The answer to one budget. `cluster` may be empty where the table has one. Throws InputError: unknown or
 /// missing cluster, nodes outside those swept, days not positive or not finite, stops longer than the window.
+/// Without `terms` those of the table's study.
 BudgetAnswer answer_budget(const BudgetTable&, const std::string& cluster, std::int64_t nodes, double days,
-                           bool certainty = true, const BudgetTerms& = {}, const CertaintySource& known = {});
+                           bool certainty = true, const std::optional<BudgetTerms>& terms = {},
+                           const CertaintySource& known = {});
 
 /// The best candidate of a class of architectures.
 struct BudgetClass {

@@ -6,6 +6,7 @@
 
 #include "io/architecture_fields.hpp"
 #include "io/budget_table_parts.hpp"
+#include "io/budget_terms.hpp"
 #include "io/law_reader.hpp"
 #include "io/plan_text.hpp"
 #include "tessera/error.hpp"
@@ -16,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Parsed = nlohmann::json;  // sorted keys: an architecture has half a hundred, and each is looked up
 
-constexpr const char* kFormat = "tessera budget table 1";
+constexpr const char* kFormat = "tessera budget table 2";
 
 // --- what turns tokens into effective tokens: one list of members for both directions
 // --------------------------
@@ -198,6 +199,7 @@ Json settings_to_json(const BudgetTable& t) {
   out["law"] = law_to_toml(t.law);
   out["tokens_per_active_parameter"] = Json::array({bound_json(t.bounds.low), bound_json(t.bounds.high)});
   out["token_value"] = value_json(t.value);
+  out["terms"] = terms_json(t.terms);
   out["draws"] = {{"members", t.draws.members}, {"replicates", t.draws.replicates}, {"seed", t.draws.seed}};
   out["certainty"] = settings_json(t.settings);
   return out;
@@ -215,6 +217,7 @@ void read_settings(const Parsed& json, const std::string& name, BudgetTable& t) 
   t.bounds = {bound_from(json.at("tokens_per_active_parameter").at(0)),
               bound_from(json.at("tokens_per_active_parameter").at(1))};
   t.value = value_from(json.at("token_value"));
+  t.terms = terms_from_json(json.at("terms"));
   const Parsed& draws = json.at("draws");
   t.draws = {draws.at("members").get<std::int64_t>(), draws.at("replicates").get<std::int64_t>(),
              draws.at("seed").get<std::int64_t>()};

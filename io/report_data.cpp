@@ -157,6 +157,7 @@ Json envelope_json(const Study& study, const Envelope& e, const ReportLimits& li
               {"days", rounded(e.counts.window_days)},
               {"ranked", e.counts.ranked},
               {"nothing_fits", e.counts.nothing_fits},
+              {"over_limits", e.counts.over_limits},
               {"too_few_tokens", e.counts.too_few_tokens},
               {"outside_law", e.counts.outside_law},
               {"rows", row_columns(e.rows, keep)},

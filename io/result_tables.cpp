@@ -239,6 +239,8 @@ void write_envelopes(Hdf5Writer& file, const SweepResult& result) {
   table.column("window_days", "d", "Window.", collect<double>(e, [](const EnvelopeCounts& x) { return x.window_days; }));
   table.column("ranked", "architectures", "With a predicted loss.", collect<std::uint64_t>(e, [](const EnvelopeCounts& x) { return x.ranked; }));
   table.column("nothing_fits", "architectures", "No plan fits the memory.", collect<std::uint64_t>(e, [](const EnvelopeCounts& x) { return x.nothing_fits; }));
+  table.column("over_limits", "architectures", "Above a limit for serving.",
+               collect<std::uint64_t>(e, [](const EnvelopeCounts& x) { return x.over_limits; }));
   table.column("too_few_tokens", "architectures", "Below the bound on tokens per active parameter.",
                collect<std::uint64_t>(e, [](const EnvelopeCounts& x) { return x.too_few_tokens; }));
   table.column("outside_law", "architectures", "The law has no value there.",

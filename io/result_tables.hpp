@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-inline constexpr std::int64_t kResultsFormat = 1;  ///< attribute `format` of /study; read by results_reader.hpp
+inline constexpr std::int64_t kResultsFormat = 2;  ///< attribute `format` of /study; read by results_reader.hpp
 
 /// Writes /study, /clusters, /architectures, /space, /best, /top, /envelopes and /refused.
 void write_tables(Hdf5Writer&, const Study&, const Space&, const SweepResult&);

@@ -209,6 +209,7 @@ void read_envelopes(const Hdf5Reader& file, Results& r) {
   fill(r.envelopes, g.reals("window_days"), [](EnvelopeCounts& e, double v) { e.window_days = v; });
   fill(r.envelopes, g.ids("ranked"), [](EnvelopeCounts& e, std::uint64_t v) { e.ranked = v; });
   fill(r.envelopes, g.ids("nothing_fits"), [](EnvelopeCounts& e, std::uint64_t v) { e.nothing_fits = v; });
+  fill(r.envelopes, g.ids("over_limits"), [](EnvelopeCounts& e, std::uint64_t v) { e.over_limits = v; });
   fill(r.envelopes, g.ids("too_few_tokens"), [](EnvelopeCounts& e, std::uint64_t v) { e.too_few_tokens = v; });
   fill(r.envelopes, g.ids("outside_law"), [](EnvelopeCounts& e, std::uint64_t v) { e.outside_law = v; });
 }

@@ -11,6 +11,7 @@
 #include "io/hash.hpp"
 #include "io/law_reader.hpp"
 #include "io/preset_reader.hpp"
+#include "io/serving_reader.hpp"
 #include "io/study_architectures.hpp"
 #include "io/study_source.hpp"
 #include "io/text_file.hpp"
@@ -77,7 +78,7 @@ void take_precision(TomlReader& reader, Study& study, std::optional<Precision> p
 }
 
 void read_clusters(TomlReader reader, Study& study) {
-  only(reader, {"preset", "nodes", "devices", "memory_cap"});
+  only(reader, {"preset", "nodes", "devices", "memory_cap", "spare_nodes"});
   const auto specs = reader.texts("preset");
   if (specs.empty()) reader.fail("preset", "empty list", "a study needs a cluster", "name a preset, e.g. \"p6-b200\".");
   const bool by_devices = reader.has("devices");
@@ -86,6 +87,10 @@ void read_clusters(TomlReader reader, Study& study) {
   const char* key = by_devices ? "devices" : "nodes";
   const auto sizes = whole_numbers(reader, key, 1, kMostDevices);
   const double cap = memory_cap_of(reader);
+  study.terms.spare_nodes = reader.integer("spare_nodes", 0);
+  if (study.terms.spare_nodes < 0 || study.terms.spare_nodes > kMostDevices)
+    reader.fail("spare_nodes", fmt::format("{} is out of range", study.terms.spare_nodes), "they are nodes that wait for failures",
+                "give for example 2, or leave it out.");
   for (const auto& spec : specs) {
     located(reader, "preset", [&] {
       const SourcedCluster one = read_cluster(spec, 1);
@@ -103,7 +108,7 @@ void read_clusters(TomlReader reader, Study& study) {
 // ------------------------------------------------------------------------------------ [window] and [batch]
 
 void read_window(TomlReader reader, Study& study) {
-  only(reader, {"days", "goodput"});
+  only(reader, {"days", "goodput", "stopped_days"});
   for (const double days : reader.numbers("days")) {
     constexpr double kMostDays = 36525;  // a century
     if (days <= 0 || days > kMostDays)
@@ -113,6 +118,11 @@ void read_window(TomlReader reader, Study& study) {
   }
   if (study.days.empty()) reader.fail("days", "empty list", "a study needs a window", "give for example days = [20].");
   std::sort(study.days.begin(), study.days.end());
+  study.terms.stopped_days = reader.number("stopped_days", 0);
+  if (study.terms.stopped_days < 0 || study.terms.stopped_days >= study.days.front())
+    reader.fail("stopped_days", fmt::format("{:g} is out of range", study.terms.stopped_days),
+                fmt::format("planned stops lie within each window, and the shortest has {:g} days", study.days.front()),
+                "give less, or leave the window out.");
   if (reader.has("goodput")) {
     const std::string spec = reader.is_text("goodput") ? reader.text("goodput") : fmt::format("{}", reader.number("goodput"));
     study.goodput = located(reader, "goodput", [&] { return read_goodput(spec); });
@@ -273,7 +283,7 @@ Study read_table(const toml::table& table, const std::string& name) {
   const toml::table empty;
   TomlReader root(table, name);
   Study study;
-  only(root, {"title", "cluster", "window", "batch", "architecture", "plan", "law", "output"});
+  only(root, {"title", "cluster", "window", "batch", "architecture", "plan", "law", "serving", "output"});
   study.title = root.text("title", "");
   read_clusters(root.table("cluster"), study);
   read_window(root.table("window"), study);
@@ -286,6 +296,7 @@ Study read_table(const toml::table& table, const std::string& name) {
   }
   read_plan(section(root, "plan", empty, name), study);
   read_law_part(section(root, "law", empty, name), study);
+  study.terms.serving = read_serving(section(root, "serving", empty, name));
   read_output(section(root, "output", empty, name), study);
   for (const auto& preset : used_presets(study)) study.presets.push_back(preset_entry(preset));
   return study;

@@ -1,6 +1,5 @@
 #include "io/text_file.hpp"
 
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -9,13 +8,13 @@
 
 namespace tessera {
 
-std::string read_text_file(const std::string& path, const std::string& what) {
-  constexpr std::uintmax_t kLargest = std::uintmax_t{64} << 20;  // a configuration is kilobytes: more is a mix-up
+std::string read_text_file(const std::string& path, const std::string& what, std::uintmax_t largest, const std::string& instead) {
   std::error_code code;
   if (!std::filesystem::exists(path, code)) throw InputError("cannot read " + path, "there is no such file", "check the path.");
   if (std::filesystem::is_directory(path, code)) throw InputError("cannot read " + path, "it is a folder", "give " + what + ".");
-  if (const auto size = std::filesystem::file_size(path, code); !code && size > kLargest)
-    throw InputError("cannot read " + path, "it has " + std::to_string(size) + " bytes", "give " + what + ".");
+  if (const auto size = std::filesystem::file_size(path, code); !code && size > largest)
+    throw InputError("cannot read " + path, "it has " + std::to_string(size) + " bytes, at most " + std::to_string(largest) + " are read",
+                     instead.empty() ? "give " + what + "." : instead);
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw InputError("cannot read " + path, "it cannot be opened", "check its permissions.");
   std::ostringstream all;

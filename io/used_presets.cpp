@@ -8,6 +8,7 @@
 #include "io/architecture_fields.hpp"
 #include "io/hash.hpp"
 #include "io/law_reader.hpp"
+#include "io/serving_reader.hpp"
 #include "model/constants.hpp"
 
 namespace tessera {
@@ -73,6 +74,7 @@ std::vector<UsedPreset> used_presets(const Study& study) {
   }
   out.push_back({"law", study.law.name, law_to_toml(study.law)});
   out.push_back({"goodput", study.goodput.name.empty() ? "constant" : study.goodput.name, goodput_text(study.goodput)});
+  if (study.terms.serving.load.stated()) out.push_back({"serving", "formats", std::string(serving_formats_text())});
   for (const auto& architecture : study.architectures)
     if (architecture.rung == 0) out.push_back({"model", architecture.name, architecture_json(architecture).dump()});
   return out;

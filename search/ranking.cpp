@@ -30,7 +30,8 @@ TopRow make_row(const Study& study, const Space& space, const BestRow& best, dou
   const double peak = cluster.peak(Precision::bf16);
   row.mfu = law_mfu(active, row.plan.batch, study.sequence, row.step_seconds, cluster.devices, peak);
   row.goodput = goodput(study.goodput, static_cast<double>(cluster.devices), static_cast<double>(count.all_total)).value;
-  row.tokens = window_tokens(peak, static_cast<double>(cluster.devices), days * kSecondsPerDay, row.mfu, row.goodput, active);
+  const double seconds = (days - study.terms.stopped_days) * kSecondsPerDay;
+  row.tokens = window_tokens(peak, static_cast<double>(cluster.devices), seconds, row.mfu, row.goodput, active);
   return row;
 }
 
@@ -72,6 +73,7 @@ void rank_envelopes(const Study& study, const Space& space, SweepResult& result)
       std::vector<TopRow> ranked;
       for (TopRow& row : choice) {
         if (row.id == kNoId) ++counts.nothing_fits;
+        else if (above_limits(study.architectures[row.architecture], study.counts[row.architecture], study.terms.serving)) ++counts.over_limits;
         else if (!finish_row(study, row)) ++counts.too_few_tokens;
         else if (!std::isfinite(row.loss)) ++counts.outside_law;
         else ranked.push_back(row);

@@ -82,6 +82,11 @@ void check(const Study& s) {
   for (const double d : s.days)
     need(std::isfinite(d) && d > 0, "a window is not a positive number of days", "tokens follow from it",
          "give days above 0");
+  need(s.terms.spare_nodes >= 0, "the number of spare nodes is negative", "they wait for failures",
+       "give [cluster] spare_nodes from 0");
+  need(s.terms.stopped_days >= 0 && s.terms.stopped_days < *std::min_element(s.days.begin(), s.days.end()),
+       "planned stops do not fit into the shortest window", "nothing would be trained in it",
+       "give [window] stopped_days from 0 to below the least of days");
   need(!s.batches.empty(), "there is no batch", "a step trains one", "give [batch] global in sequences");
   for (const auto b : s.batches)
     need(b >= 1, "a batch is below one sequence", "a step trains at least one", "give [batch] global in sequences");

@@ -13,20 +13,14 @@ namespace tessera {
 
 namespace {
 
-void check_terms(const BudgetTerms& terms) {
-  if (terms.spare_nodes < 0 || terms.spare_nodes > 1'000'000)
-    throw InputError(fmt::format("--spare-nodes {}", terms.spare_nodes),
+/// Before anything is read. The table's own terms are as its study says.
+void check_terms(const BudgetOptions& o) {
+  if (o.spare_nodes && (*o.spare_nodes < 0 || *o.spare_nodes > 1'000'000))
+    throw InputError(fmt::format("--spare-nodes {}", *o.spare_nodes),
                      "a number of nodes from 0 to a million is needed", "correct it.");
-  if (!(terms.stopped_days >= 0) || !std::isfinite(terms.stopped_days))
-    throw InputError(fmt::format("--stopped-days {}", terms.stopped_days), "stops last some time or none",
+  if (o.stopped_days && (!(*o.stopped_days >= 0) || !std::isfinite(*o.stopped_days)))
+    throw InputError(fmt::format("--stopped-days {}", *o.stopped_days), "stops last some time or none",
                      "give days, for example 1.5.");
-  for (const auto& [option, limit] : {std::pair{"--max-total", terms.most_total},
-                                      {"--max-active", terms.most_active},
-                                      {"--max-weight-memory", terms.most_weight_bytes},
-                                      {"--weight-bytes", std::optional<double>(terms.weight_bytes)}})
-    if (limit && (!(*limit > 0) || !std::isfinite(*limit)))
-      throw InputError(fmt::format("{} {}", option, *limit), "a positive, finite number is needed",
-                       "correct it.");
 }
 
 }  // namespace
@@ -43,16 +37,23 @@ void add_budget_options(CLI::App& app, BudgetOptions& o, const std::string& node
                  "USD per device-hour: a number, preset, or by device or cluster: b200=5.94,h100=2.27");
   app.add_option("--joules", o.joules,
                  "Joules per device-hour of the facility: a number, preset, or by device or cluster");
-  app.add_option("--spare-nodes", o.terms.spare_nodes,
-                 "Nodes that wait for failures, paid for besides --nodes");
-  app.add_option("--stopped-days", o.terms.stopped_days, "Planned stops within each window, in days");
-  app.add_option("--max-total", o.terms.most_total, "Limit for serving: most non-embedding parameters");
-  app.add_option("--max-active", o.terms.most_active,
-                 "Limit for serving: most active non-embedding parameters");
-  app.add_option("--max-weight-memory", o.weight_memory,
-                 "Limit for serving: most memory of all weights, \"1.2 TB\"; key/value caches come on top");
-  app.add_option("--weight-bytes", o.terms.weight_bytes, "Bytes of a weight at inference")
-      ->capture_default_str();
+  app.add_option("--spare-nodes", o.spare_nodes,
+                 "Nodes that wait for failures, paid for besides --nodes (default: those of the study)");
+  app.add_option("--stopped-days", o.stopped_days,
+                 "Planned stops within each window, in days (default: those of the study)");
+  const std::string or_none = ", or none (default: of the study)";
+  app.add_option("--max-total", o.serving.most_total,
+                 "Limit for serving: most non-embedding parameters" + or_none);
+  app.add_option("--max-active", o.serving.most_active,
+                 "Limit for serving: most active non-embedding parameters" + or_none);
+  app.add_option("--max-serving-memory", o.serving.most_memory,
+                 "Limit for serving: most memory of weights and caches, \"1.2 TB\"" + or_none);
+  app.add_option("--serving-weights", o.serving.weights,
+                 "Format of the weights at inference: bf16, fp8, mxfp8, nvfp4, or bytes");
+  app.add_option("--serving-cache", o.serving.cache, "Format of keys, values and latents at inference");
+  app.add_option("--serving-context", o.serving.context,
+                 "Tokens of a sequence whose caches count; without it weights alone do");
+  app.add_option("--serving-batch", o.serving.batch, "Sequences served at once");
 }
 
 Budgets parse_budgets(const BudgetOptions& o) {
@@ -74,14 +75,22 @@ Budgets parse_budgets(const BudgetOptions& o) {
     out.unit = unit;
     out.amounts = parse_amounts(*list, option);
   }
-  out.terms = o.terms;
-  if (!o.weight_memory.empty())
-    out.terms.most_weight_bytes = parse_bytes(o.weight_memory, "--max-weight-memory");
-  check_terms(out.terms);
+  check_terms(o);
+  out.spare_nodes = o.spare_nodes;
+  out.stopped_days = o.stopped_days;
+  out.serving = o.serving;
   if (!o.price.empty()) out.hours.usd = parse_rate(o.price, "--price");
   if (!o.joules.empty()) out.hours.joules = parse_rate(o.joules, "--joules");
   if (out.unit == BudgetUnit::usd && !out.hours.usd.given()) out.hours.usd.preset = true;
   if (out.unit == BudgetUnit::mwh && !out.hours.joules.given()) out.hours.joules.preset = true;
+  return out;
+}
+
+BudgetTerms Budgets::terms(const BudgetTable& table) const {
+  BudgetTerms out = table.terms;
+  out.spare_nodes = spare_nodes.value_or(out.spare_nodes);
+  out.stopped_days = stopped_days.value_or(out.stopped_days);
+  out.serving = change_serving(out.serving, serving);
   return out;
 }
 
@@ -117,7 +126,7 @@ std::vector<double> Budgets::days(const BudgetTable& table, const std::string& c
   if (unit == BudgetUnit::days) return amounts;
   const auto names = cluster_names(table);
   const std::string name = cluster.empty() ? names.front() : cluster;  // of several, the answer refuses
-  const auto devices = static_cast<double>(device_count(table, cluster, nodes, terms.spare_nodes));
+  const auto devices = static_cast<double>(device_count(table, cluster, nodes, terms(table).spare_nodes));
   const auto at = std::find_if(table.clusters.begin(), table.clusters.end(),
                                [&](const TableCluster& c) { return c.name == name; });
   const DeviceHour hour = device_hour(hours, name, at->device);

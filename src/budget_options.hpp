@@ -5,12 +5,15 @@
 #include <vector>
 
 #include "io/budget_table.hpp"
+#include "io/serving_reader.hpp"
 
 namespace tessera {
 
 struct BudgetOptions {
-  std::string nodes, devices, days, device_hours, usd, mwh, price, joules, weight_memory;
-  BudgetTerms terms;
+  std::string nodes, devices, days, device_hours, usd, mwh, price, joules;
+  std::optional<std::int64_t> spare_nodes;
+  std::optional<double> stopped_days;
+  ServingOptions serving;
 };
 
 /// Adds what says the size, the window, the prices and the terms.
@@ -24,7 +27,12 @@ struct Budgets {
   BudgetUnit unit = BudgetUnit::days;
   std::vector<double> amounts;  ///< empty: the study's days
   DeviceHours hours;
-  BudgetTerms terms;
+  std::optional<std::int64_t> spare_nodes;
+  std::optional<double> stopped_days;
+  ServingOptions serving;
+
+  /// Those of the table's study with what the options change.
+  BudgetTerms terms(const BudgetTable&) const;
 
   /// Numbers of nodes of a cluster. Throws InputError where devices are no whole nodes.
   std::vector<std::int64_t> sizes(const BudgetTable&, const std::string& cluster) const;

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "io/architecture_fields.hpp"
+#include "io/budget_terms.hpp"
 #include "io/csv_table.hpp"
 #include "io/report_parts.hpp"
 #include "src/sweep_output.hpp"
@@ -35,6 +36,8 @@ Json candidate_json(const BudgetTable& t, const BudgetAnswer& a, std::size_t i) 
   out["plan"] = plan_json(c.plan);
   out["step_seconds"] = c.step_seconds;
   out["memory_bytes"] = c.memory_bytes > 0 ? Json(c.memory_bytes) : Json(nullptr);
+  if (a.terms.serving.load.stated())
+    out["serving"] = serving_json(t.architectures[c.architecture], count, a.terms.serving.load);
   out["mfu"] = c.mfu;
   out["goodput"] = c.goodput;
   out["tokens"] = c.tokens;
@@ -137,16 +140,6 @@ std::vector<std::string> items(const std::string& list, const std::string& optio
     throw InputError(option + " is empty", "a list of numbers is needed",
                      "write for example " + option + " 16,32.");
   return out;
-}
-
-Json terms_json(const BudgetTerms& terms) {
-  const auto limit = [](const std::optional<double>& most) { return most ? Json(*most) : Json(nullptr); };
-  return {{"spare_nodes", terms.spare_nodes},
-          {"stopped_days", terms.stopped_days},
-          {"max_total_parameters", limit(terms.most_total)},
-          {"max_active_parameters", limit(terms.most_active)},
-          {"max_weight_bytes", limit(terms.most_weight_bytes)},
-          {"weight_bytes", terms.weight_bytes}};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "io/budget_terms.hpp"
 #include "io/report_parts.hpp"
 #include "src/budget_output.hpp"
 #include "src/sweep_output.hpp"
@@ -79,6 +80,8 @@ std::string budget_text(const BudgetTable& t, const std::vector<BudgetAnswer>& a
                        a.decision.near_ties, a.decision.ninety_set.size(), v.regret,
                        name_of(t, a.candidates.front().architecture));
   }
+  if (!answers.empty())
+    for (const auto& line : terms_text(answers.front().terms)) out += line + "\n";
   out += "choice: least expected regret over " + draws_text(t) + "\nties and 90 % set count the choice\n";
   if (between)
     out +=
@@ -96,9 +99,7 @@ std::string budget_details(const BudgetTable& t, const BudgetAnswer& a, const De
     out += fmt::format(
         "between {} and {} swept nodes: MFU and goodput interpolated in log(nodes), plans of {} nodes\n",
         a.low_nodes, a.high_nodes, a.plan_nodes);
-  if (a.terms.spare_nodes > 0 || a.terms.stopped_days > 0)
-    out += fmt::format("{} spare nodes and {:g} days of planned stops are paid for and do not train\n",
-                       a.terms.spare_nodes, a.terms.stopped_days);
+  for (const auto& line : terms_text(a.terms)) out += line + "\n";
   out += fmt::format(
       "{} architectures; of {} nothing fits, {} are above a limit, {} see too few tokens, {} have no loss\n",
       a.candidates.size(), a.nothing_fits, a.over_limits, a.too_few_tokens, a.outside_law);
@@ -112,6 +113,11 @@ std::string budget_details(const BudgetTable& t, const BudgetAnswer& a, const De
                      c.plan.batch, c.step_seconds, percent(c.mfu), percent(c.goodput));
   out += fmt::format("  {:.4f}e12 tokens{}, predicted loss {:.4f} nats/token\n", c.tokens / 1e12,
                      c.cut ? " (cut to the bound on tokens per active parameter)" : "", c.loss);
+  if (const ServingLoad& load = a.terms.serving.load; load.stated()) {
+    const ServingMemory m = serving_memory(t.architectures[c.architecture], n, load);
+    out += fmt::format("  at inference {:.1f} GB: weights {:.1f}, caches {:.1f}\n", m.total() / 1e9, m.weights / 1e9,
+                       m.caches / 1e9);
+  }
   if (a.has_certainty) {
     const CandidateVerdict& v = a.decision.verdicts[a.decision.choice];
     out += fmt::format("  loss sd {:.4f} nats; expected regret {:.4f} nats, worth {} of the device-hours\n\n",

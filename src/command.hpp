@@ -23,4 +23,8 @@ using AddCommand = void (*)(CLI::App&, Session&);
 extern const AddCommand kCommands[];
 extern const int kCommandCount;
 
+/// Makes every option and argument of every command refuse a blank value: an empty text mostly comes from a
+/// variable that is not set, and must not pass as "not given".
+void refuse_blank_values(CLI::App&);
+
 }  // namespace tessera

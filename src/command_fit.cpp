@@ -228,7 +228,8 @@ void add_fit(CLI::App& app, Session& session) {
   sub->add_option("--seed", o->fit.seed, "Seed of starts and resamples")->capture_default_str();
   sub->add_flag("--json", session.json, "One JSON object on stdout: coefficients{} intervals{} objective held_out{rmse} train{} identifiability{}; losses in nats per token");
   sub->footer("Examples:\n  tessera fit runs.csv --form chinchilla --drop-highest 5 --bootstrap pairs --resamples 4000 -o mine.toml\n"
-              "  tessera fit final_runs.csv --form clark --huber 0 --where 'router_type=S-Base|Dense' --where k=1 --where seed=42\n"
+              "  tessera fit final_runs.csv --form clark --huber 0 --where 'router_type=S-Base|Dense' --where k=1 --where seed=42 "
+              "--where routing_frequency=0.5\n"
               "  tessera fit runs.csv --form mosaic --huber 0.1 --prior mosaic --bootstrap cluster --by rung,G");
   sub->callback([o, &session] { session.action = [o, &session] { return run(*o, session.json); }; });
 }

@@ -40,12 +40,13 @@ int run(const Options& o, bool json) {
   const BudgetFile file(o.table);
   const BudgetTable& table = file.table();
   check_names(budgets, table);
+  const BudgetTerms terms = budgets.terms(table);
   std::vector<BudgetAnswer> answers;
   for (const std::int64_t n : budgets.sizes(table, o.cluster))
     for (const double days : budgets.days(table, o.cluster, n))
-      answers.push_back(file.answer(o.cluster, n, days, !o.fast, budgets.terms));
+      answers.push_back(file.answer(o.cluster, n, days, !o.fast, terms));
   if (answers.empty())
-    answer_budget(table, o.cluster, 1, 1);  // an unknown cluster: let the answer's check say so
+    answer_budget(table, o.cluster, 1, 1, false, BudgetTerms{});  // an unknown cluster: let the answer's check say so
   const auto any = [&](auto test) { return std::any_of(answers.begin(), answers.end(), test); };
   const bool stored = any([](const BudgetAnswer& a) { return a.stored; });
   const bool recomputed = any([](const BudgetAnswer& a) { return a.has_certainty && !a.stored; });

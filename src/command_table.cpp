@@ -29,13 +29,14 @@ struct Options {
 /// Every budget asked for: clusters x nodes x windows.
 std::vector<BudgetAnswer> answers_of(const BudgetTable& table, const Options& o, const Budgets& budgets) {
   const auto clusters = o.cluster.empty() ? cluster_names(table) : std::vector<std::string>{o.cluster};
+  const BudgetTerms terms = budgets.terms(table);
   std::vector<BudgetAnswer> answers;
   for (const auto& cluster : clusters)
     for (const std::int64_t nodes : budgets.sizes(table, cluster))
       for (const double days : budgets.days(table, cluster, nodes))
-        answers.push_back(answer_budget(table, cluster, nodes, days, true, budgets.terms));
+        answers.push_back(answer_budget(table, cluster, nodes, days, true, terms));
   // A cluster that is not in the table has no node counts: let the answer's own check say what is there.
-  if (answers.empty()) answer_budget(table, o.cluster, 1, 1);
+  if (answers.empty()) answer_budget(table, o.cluster, 1, 1, false, BudgetTerms{});
   return answers;
 }
 

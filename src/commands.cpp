@@ -42,4 +42,15 @@ const AddCommand kCommands[] = {
 };
 const int kCommandCount = sizeof(kCommands) / sizeof(kCommands[0]);
 
+void refuse_blank_values(CLI::App& app) {
+  const auto refuse = [](std::string& value) {
+    return value.find_first_not_of(" \t\r\n") == std::string::npos
+               ? std::string("the value is empty (a variable that is not set?) give a value, or leave the option out.")
+               : std::string();
+  };
+  for (CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() > 0 && option->get_name() != "--help") option->transform(CLI::Validator(refuse, ""));  // unlike check(), before the checks of the option itself
+  for (CLI::App* command : app.get_subcommands({})) refuse_blank_values(*command);
+}
+
 }  // namespace tessera

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
              "Each command explains itself: tessera COMMAND --help");
   Session session;
   for (int i = 0; i < kCommandCount; ++i) kCommands[i](app, session);
+  refuse_blank_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

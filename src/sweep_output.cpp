@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "io/architecture_fields.hpp"
+#include "io/budget_terms.hpp"
 #include "io/preset_name.hpp"
 #include "io/report_parts.hpp"
 #include "io/trust.hpp"
@@ -51,8 +52,10 @@ std::string table_of(const Study& study, const SweepResult& result, const Envelo
   std::string out = fmt::format("\n{}: {} node{} ({} x {}), {:g} days\n", cluster.name, nodes_of(cluster),
                                 nodes_of(cluster) == 1 ? "" : "s", cluster.devices, device_title(cluster.device.name), envelope.window_days);
   out += goodput_text(study, result, envelope);
-  out += fmt::format("{} architectures ranked; of {} nothing fits, {} see too few tokens\n", grouped(envelope.ranked),
-                     grouped(envelope.nothing_fits), grouped(envelope.too_few_tokens));
+  const std::string limited =
+      envelope.over_limits > 0 ? fmt::format(" {} are above a limit for serving,", grouped(envelope.over_limits)) : "";
+  out += fmt::format("{} architectures ranked; of {} nothing fits,{} {} see too few tokens\n", grouped(envelope.ranked),
+                     grouped(envelope.nothing_fits), limited, grouped(envelope.too_few_tokens));
   if (envelope.outside_law > 0) out += fmt::format("{} without a value of the law\n", grouped(envelope.outside_law));
   if (envelope.ranked == 0) return out;
   out += fmt::format("{:>2} {:>6} {:>5} {:>6} {:>5} {:>5} {:>6} {:>5} {:<16} {}\n", "#", "loss", "MFU", "N_tot", "N_act",
@@ -145,6 +148,8 @@ Json top_row_json(const Study& study, const TopRow& row) {
   out["mfu"] = row.mfu;
   out["memory_bytes"] = row.memory_bytes;
   out["memory_with_reserve_bytes"] = row.memory_with_reserve_bytes;
+  if (study.terms.serving.load.stated())
+    out["serving"] = serving_json(study.architectures[row.architecture], study.counts[row.architecture], study.terms.serving.load);
   out["goodput"] = row.goodput;
   out["tokens"] = row.tokens;
   out["tokens_cut"] = row.tokens_cut;
@@ -175,6 +180,7 @@ Json sweep_json(const Study& study, const Space& space, const SweepResult& r) {
   out["search"] = to_string(study.search);
   out["interrupted"] = r.interrupted;
   out["signature"] = signature_text(r.signature);
+  if (study.terms != BudgetTerms{}) out["terms"] = terms_json(study.terms);
   out["envelopes"] = Json::array();
   for (const EnvelopeCounts& e : r.envelopes)
     out["envelopes"].push_back({{"cluster", study.clusters[e.cluster].name},
@@ -182,6 +188,7 @@ Json sweep_json(const Study& study, const Space& space, const SweepResult& r) {
                                 {"window_days", e.window_days},
                                 {"ranked", e.ranked},
                                 {"nothing_fits", e.nothing_fits},
+                                {"over_limits", e.over_limits},
                                 {"too_few_tokens", e.too_few_tokens},
                                 {"outside_law", e.outside_law}});
   out["top"] = Json::array();
@@ -204,6 +211,7 @@ std::string sweep_table(const Study& study, const SweepResult& r) {
                      r.seconds, r.ranks, r.ranks == 1 ? "" : "s", r.threads, r.threads == 1 ? "" : "s",
                      r.seconds > 0 ? evaluations / r.seconds / 1e6 : 0.0, grouped(r.units_total), grouped(r.units_reused),
                      signature_text(r.signature));
+  for (const auto& line : terms_text(study.terms)) out += line + "\n";
   for (const EnvelopeCounts& envelope : r.envelopes) out += table_of(study, r, envelope);
   return out;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/serving.hpp"
+
 namespace tessera {
 
 // --- tokens -------------------------------------------------------------------------------------------------
@@ -31,6 +33,14 @@ struct BoundedTokens {
   double window_used = 1; ///< share of the window that is trained in (1 unless cut)
 };
 BoundedTokens bound_tokens(double tokens, double active_parameters, const TokenBounds&);
+
+/// What a planner pins besides the size of the cluster and the window.
+struct BudgetTerms {
+  std::int64_t spare_nodes = 0;  ///< wait for failures: paid for besides the nodes that train
+  double stopped_days = 0;       ///< planned stops within the window: paid for, nothing trains [days]
+  ServingLimits serving;         ///< architectures above them are left out
+  bool operator==(const BudgetTerms&) const = default;
+};
 
 // --- goodput ------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ struct Study {
 
   std::vector<double> days;  ///< windows [days]; ascending
   GoodputModel goodput;      ///< share of the window that trains; default: constant 1
+  BudgetTerms terms;         ///< spare nodes, planned stops, limits for serving; default: none
 
   std::vector<std::int64_t> batches;  ///< sequences per optimizer step
   std::int64_t sequence = 0;          ///< tokens per sequence

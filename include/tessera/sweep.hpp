@@ -143,6 +143,7 @@ struct EnvelopeCounts {
   double window_days = 0;             ///< [days]
   std::uint64_t ranked = 0;           ///< architectures with a loss
   std::uint64_t nothing_fits = 0;     ///< no plan is legal and fits
+  std::uint64_t over_limits = 0;      ///< above a limit for serving
   std::uint64_t too_few_tokens = 0;   ///< below the bound on tokens per active parameter
   std::uint64_t outside_law = 0;      ///< the law has no value there
 };

@@ -290,7 +290,7 @@
   function answer() {
     const e = envelope(), c = data.clusters[state.cluster];
     if (isEmpty()) {
-      $("answer").innerHTML = `<div class="card answer"><div class="name">Nothing can be trained</div><p class="sure">${count(e ? e.nothing_fits : 0)} architectures do not fit, ${count(e ? e.too_few_tokens : 0)} get too few tokens in ${days(state.days)} on ${escape(clusterLabel(c))}.</p></div>`;
+      $("answer").innerHTML = `<div class="card answer"><div class="name">Nothing can be trained</div><p class="sure">${count(e ? e.nothing_fits : 0)} architectures do not fit, ${e && e.over_limits ? `${count(e.over_limits)} are above a limit for serving, ` : ""}${count(e ? e.too_few_tokens : 0)} get too few tokens in ${days(state.days)} on ${escape(clusterLabel(c))}.</p></div>`;
       return;
     }
     const rows = rowsOf(e), r = rows[0], s = e.certainty, choice = rows[s.choice] || r;
@@ -313,7 +313,7 @@
     const error = e && e.breakdowns.length ? percent(e.breakdowns[0].expected_error) : "unknown";
     $("accuracy").innerHTML = `<div class="card"><h2>How far to trust this</h2><p>Step times on ${escape(c.device_title)} with ${escape(c.stack)} are expected to be off by about <b>${error}</b>, measured by validation against published runs (tessera validate); memory of allocated tensors is closer, and the reserve for fragmentation and context is part of every figure here. A step time that is wrong in the same way for all candidates does not change their order.</p>` +
       `<p>Losses come from the law “${escape(f.law)}” and rank architectures within that law only. MFU is 6 · active parameters · tokens over the dense bf16 peak. ${goodput(f.goodput)} ${b.low || b.high ? `Tokens per active parameter are held between ${b.low === null ? "no lower bound" : digits(b.low, 3)} and ${b.high === null ? "no upper bound" : digits(b.high, 3)}: below, an architecture is left out; above, its tokens are cut.` : ""}</p>` +
-      (e ? `<p>In this envelope ${count(e.ranked)} architectures were ranked, ${count(e.nothing_fits)} do not fit, ${count(e.too_few_tokens)} fall below the token bound${e.outside_law ? `, ${count(e.outside_law)} lie outside the law` : ""}.</p>` : "") + "</div>";
+      (e ? `<p>In this envelope ${count(e.ranked)} architectures were ranked, ${count(e.nothing_fits)} do not fit, ${e.over_limits ? `${count(e.over_limits)} are above a limit for serving, ` : ""}${count(e.too_few_tokens)} fall below the token bound${e.outside_law ? `, ${count(e.outside_law)} lie outside the law` : ""}.</p>` : "") + "</div>";
     $("candidates").innerHTML = isEmpty() ? "" : `<div class="card"><h2>Candidates by predicted loss</h2>${table([num("#")].concat(rowColumns), rowsOf(e).slice(0, 100).map((r) => [r.i + 1].concat(rowCells(r))))}` +
       (e.ranked > e.rows.loss.length ? `<p>The page keeps the best ${count(e.rows.loss.length)} of ${count(e.ranked)}; all are in results.h5.</p>` : "") + "</div>";
     $("footer").textContent = `Tessera ${f.version} · study ${f.study} · signature ${f.signature}. Everything on this page is inside this file; it sends nothing and loads nothing.`;

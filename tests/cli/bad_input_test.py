@@ -61,6 +61,11 @@ STUDIES = {
     "zero micro-batch": (changed("micro_batch", "[0]"), "micro_batch"),
     "memory cap in words": (added("cluster", 'memory_cap = "plenty"'), "memory_cap"),
     "negative memory cap": (added("cluster", 'memory_cap = "-5 GiB"'), "memory_cap"),
+    "negative spare nodes": (added("cluster", "spare_nodes = -2"), "spare_nodes"),
+    "stops as long as the window": (added("window", "stopped_days = 20"), "stopped_days"),
+    "serving memory in words": (STUDY + '\n[serving]\nmax_memory = "plenty"\n', "max_memory"),
+    "caches without a context": (STUDY + "\n[serving]\nbatch = 8\n", "batch"),
+    "unknown format of weights": (STUDY + '\n[serving]\nweights = "fp7"\n', "fp7"),
     "goodput above 1": (added("window", "goodput = 1.5"), "goodput"),
     "goodput zero": (added("window", "goodput = 0.0"), "goodput"),
     "sparsity above 1": (added("architecture", "min_sparsity = 1.5"), "min_sparsity"),
@@ -147,6 +152,26 @@ class BadStudies(ProgramTest):
         once = run_json("estimate", self.write("once.toml", changed("tp", "[1, 2]")))
         twice = run_json("estimate", self.write("twice.toml", changed("tp", "[1, 2, 2]")))
         self.assertEqual(twice["points"], once["points"])
+
+
+class BlankValues(ProgramTest):
+    """An empty text mostly comes from a variable that is not set: it must not pass as "not given"."""
+
+    def test_every_option_of_every_command(self):
+        for command in listed_commands():
+            lines = run(command, "--help").stdout.splitlines()
+            found = [m for m in (re.match(r"  (?:-[a-zA-Z],)?(--[a-z-]+) (?:TEXT|INT|UINT|FLOAT)", line) for line in lines) if m]
+            for option in (m.group(1) for m in found):
+                for blank in ("", "  "):
+                    with self.subTest(command=command, option=option, blank=blank):
+                        done = run(command, option, blank)
+                        self.assertEqual(done.returncode, BAD_INPUT, done.stdout + done.stderr)
+                        self.assertEqual(done.stdout, "")
+                        self.assertIn(f"{option}: the value is empty", done.stderr)
+
+    def test_arguments(self):
+        self.assertIn("the value is empty", run("sweep", "", "--out", self.dir / "out").stderr)
+        self.assertIn("the value is empty", run("report", "").stderr)
 
 
 if __name__ == "__main__":

@@ -122,9 +122,57 @@ class Table(ProgramTest):
         limited = run_json(*budget, "--max-active", limit)["rows"][0]
         self.assertLessEqual(limited["non_embedding"]["active"], limit)
         self.assertGreater(limited["left_out"]["over_limits"], 0)
-        memory = run_json(*budget, "--max-weight-memory", "20 GB")["rows"][0]
-        self.assertLessEqual(2 * memory["all"]["total"], 20e9)
+        memory = run_json(*budget, "--max-serving-memory", "20 GB")["rows"][0]
+        self.assertEqual(memory["serving"]["weights_bytes"], 2 * memory["all"]["total"])
+        self.assertEqual(memory["serving"]["caches_bytes"], 0)
+        self.assertLessEqual(memory["serving"]["total_bytes"], 20e9)
+        served = run_json(*budget, "--serving-weights", "fp8", "--serving-cache", "fp8", "--serving-context", 4096,
+                          "--serving-batch", 8)["rows"][0]
+        arch = served["architecture"]
+        self.assertEqual(served["serving"]["weights_bytes"], served["all"]["total"])
+        self.assertEqual(served["serving"]["caches_bytes"], 8 * 4096 * arch["layers"] * 2 * arch["kv_heads"] * arch["head_dim"])
+        self.refused(*budget, "--serving-batch", 8, words=["--serving-context"])
+        self.refused(*budget, "--serving-weights", "fp7", words=["did you mean 'fp8'"])
+        self.refused(*budget, "--max-total", "-1", words=["--max-total", "none"])
         run_json(*budget, "--max-total", 10, expect=NOTHING_FEASIBLE)
+
+    def test_terms_of_the_study_reach_sweep_table_and_lookup(self):
+        study = STUDY.replace('devices = [64, 128]', 'devices = [64, 128]\nspare_nodes = 1').replace(
+            'days = [5, 10]', 'days = [6, 11]\nstopped_days = 1') + """
+[serving]
+max_total_parameters = 20e9
+max_memory = "30 GB"
+weights = "fp8"
+cache = "fp8"
+context = 8192
+batch = 16
+"""
+        done = run_json("sweep", self.write("terms.toml", study), "--search", "pruned", "--out", self.dir / "swept", "-q")
+        self.assertEqual(done["terms"]["spare_nodes"], 1)
+        self.assertTrue(all(e["over_limits"] > 0 for e in done["envelopes"]))
+        for row in done["top"]:
+            self.assertLessEqual(row["serving"]["total_bytes"], 30e9)
+            self.assertLessEqual(row["non_embedding"]["total"], 20e9)
+        table = run_json("table", self.dir / "swept" / "results.h5", "-o", self.dir / "t.h5", "-o", self.dir / "t.json")
+        options = ["--spare-nodes", 1, "--stopped-days", 1, "--max-total", "20e9", "--max-serving-memory", "30 GB",
+                   "--serving-weights", "fp8", "--serving-cache", "fp8", "--serving-context", 8192, "--serving-batch", 16]
+        by_options = run_json("table", self.results, "--days", "6,11", *options)
+        self.assertEqual(table["rows"], by_options["rows"])
+        for row in table["rows"]:
+            best = next(r for r in done["top"] if r["cluster"]["devices"] == row["devices"]
+                        and r["window_days"] == row["days"] and r["cluster"]["name"] == row["cluster"])
+            self.assertEqual(row["nominal_best"]["loss"], best["loss"])
+            for name in ("t.h5", "t.json"):
+                answer = run_json("lookup", self.dir / name, "--cluster", row["cluster"], "--nodes", row["nodes"], "--days", row["days"])
+                self.assertEqual(answer["rows"], [row])
+        lifted = run_json("lookup", self.dir / "t.h5", "--cluster", "nvl72", "--nodes", 16, "--days", 6, "--stopped-days", 0,
+                          "--spare-nodes", 0, "--max-total", "none", "--max-serving-memory", "none")["rows"][0]
+        self.assertEqual(lifted["left_out"]["over_limits"], 0)
+
+    def test_a_long_json_table_is_read(self):
+        path = self.dir / "long.json"
+        path.write_bytes((self.shared / "t.json").read_bytes() + b" " * (70 << 20))  # blanks are JSON too
+        run_json("lookup", path, "--cluster", "nvl72", "--nodes", 16, "--days", 5, "--fast")
 
     def test_goodput_in_place_of_the_study_s(self):
         half = run_json("table", self.results, "--cluster", "nvl72", "--devices", 64, "--days", 10, "--goodput", 0.5)

@@ -7,6 +7,7 @@
 
 #include "budget_fixture.hpp"
 #include "io/budget_reader.hpp"
+#include "io/budget_rows.hpp"
 #include "io/file_system.hpp"
 #include "io/hdf5_file.hpp"
 #include "tessera/error.hpp"
@@ -104,7 +105,7 @@ TEST_CASE("an HDF5 file that is no whole table is refused with what to do", "[ta
   {
     Hdf5Writer file(other);
     file.group("/table", "x");
-    file.attribute("/table", "format", std::int64_t{1});
+    file.attribute("/table", "format", budgets::kBudgetFormat);
     file.close();
   }
   CHECK_THROWS_WITH(BudgetFile(other), Catch::Contains("damaged") && Catch::Contains("/table/settings"));

@@ -203,3 +203,35 @@ TEST_CASE("values without a meaning are refused", "[study]") {
   }
   CHECK_THROWS_AS(read_study("/nonexistent/study.toml"), InputError);
 }
+
+TEST_CASE("terms of a study: spare nodes, planned stops and limits for serving", "[study]") {
+  CHECK(read(kPaper).terms == BudgetTerms{});
+  std::string text = with("nodes = [32]", "nodes = [32]\nspare_nodes = 2");
+  text.replace(text.find("days = [20]"), 11, "days = [20]\nstopped_days = 1.5");
+  const std::string serving = "[serving]\nmax_total_parameters = 1e12\nmax_memory = \"640 GB\"\nweights = \"nvfp4\"\ncontext = 32768\nbatch = 8\n";
+  const Study s = read(text + serving);
+  CHECK(s.terms.spare_nodes == 2);
+  CHECK(s.terms.stopped_days == 1.5);
+  CHECK(s.terms.serving.most_total == 1e12);
+  CHECK_FALSE(s.terms.serving.most_active);
+  CHECK(s.terms.serving.most_memory == 640e9);
+  CHECK(s.terms.serving.load == ServingLoad{0.5625, 2, 2, 32768, 8});
+  CHECK(std::any_of(s.presets.begin(), s.presets.end(), [](const std::string& p) { return p.rfind("serving formats ", 0) == 0; }));
+  CHECK(read(kPaper + "[serving]\nmax_memory = 1e12\n").terms.serving.load == ServingLoad{2, 2, 2, 0, 1});
+  const auto refused = [](const std::string& wrong, const std::string& key) {
+    INFO(wrong);
+    try {
+      read(wrong);
+      FAIL("it was read");
+    } catch (const InputError& error) {
+      CHECK(std::string(error.what()).find(key) != std::string::npos);
+      CHECK(std::string(error.what()).rfind("s.toml", 0) == 0);
+    }
+  };
+  refused(with("nodes = [32]", "nodes = [32]\nspare_nodes = -1"), "spare_nodes");
+  refused(with("days = [20]", "days = [20]\nstopped_days = 20"), "stopped_days");
+  for (const auto& [line, key] : {std::pair{"max_memory = \"6 apples\"", "max_memory"}, {"max_active_parameters = 0", "max_active_parameters"},
+                                  {"weights = \"fp7\"", "weights"}, {"weights = 17", "weights"}, {"batch = 4", "batch"},
+                                  {"context = 0", "context"}, {"contxt = 4", "contxt"}})
+    refused(kPaper + "[serving]\n" + line + "\n", std::string("serving.") + key);
+}

@@ -254,7 +254,7 @@ TEST_CASE("envelopes: order, bounds and one row an architecture", "[sweep]") {
   REQUIRE(r.envelopes.size() == 2);
   std::size_t at = 0;
   for (const EnvelopeCounts& e : r.envelopes) {
-    CHECK(e.ranked + e.nothing_fits + e.too_few_tokens + e.outside_law == s.architectures.size());
+    CHECK(e.ranked + e.nothing_fits + e.over_limits + e.too_few_tokens + e.outside_law == s.architectures.size());
     std::vector<std::uint32_t> seen;
     for (std::uint64_t i = 0; i < e.ranked; ++i, ++at) {
       const TopRow& row = r.top[at];
@@ -278,4 +278,34 @@ TEST_CASE("envelopes: order, bounds and one row an architecture", "[sweep]") {
     CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end());
   }
   CHECK(at == r.top.size());
+}
+
+TEST_CASE("planned stops take time from tokens, limits for serving take architectures", "[sweep]") {
+  Study s = study(64);
+  for (const std::int64_t q : {4, 6, 8}) add(s, ladder({.q = q, .experts = 32, .top_k = 2, .split = 2}));
+  paper_axes(s);
+  s.days = {10, 20};
+  const SweepResult plain = run(s);
+  Study stopped = s;
+  stopped.days = {11.5, 21.5};
+  stopped.terms.stopped_days = 1.5;
+  stopped.terms.spare_nodes = 3;  // paid for, not trained on
+  const SweepResult later = run(stopped);
+  REQUIRE(later.top.size() == plain.top.size());
+  for (std::size_t i = 0; i < plain.top.size(); ++i) {
+    CHECK(later.top[i].tokens == plain.top[i].tokens);
+    CHECK(later.top[i].loss == plain.top[i].loss);
+    CHECK(later.top[i].id == plain.top[i].id);
+  }
+  REQUIRE(plain.envelopes.front().ranked >= 2);
+  Study limited = s;
+  std::int64_t largest = 0;
+  for (const ParameterCount& n : s.counts) largest = std::max(largest, n.non_embedding_total);
+  limited.terms.serving.most_total = static_cast<double>(largest) - 1;
+  const SweepResult small = run(limited);
+  CHECK(small.counts.evaluations == plain.counts.evaluations);
+  for (const EnvelopeCounts& e : small.envelopes) CHECK(e.over_limits + e.nothing_fits > plain.envelopes.front().nothing_fits);
+  for (const TopRow& row : small.top) CHECK(s.counts[row.architecture].non_embedding_total < largest);
+  stopped.terms.stopped_days = 11.5;
+  CHECK_THROWS_AS(check(stopped), InputError);
 }
