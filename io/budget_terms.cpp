@@ -69,8 +69,9 @@ Json serving_json(const Architecture& a, const ParameterCount& count, const Serv
 std::vector<std::string> terms_text(const BudgetTerms& terms) {
   std::vector<std::string> out;
   if (terms.spare_nodes > 0 || terms.stopped_days > 0)
-    out.push_back(fmt::format("{} spare nodes and {:g} days of planned stops are paid for and do not train",
-                              terms.spare_nodes, terms.stopped_days));
+    out.push_back(fmt::format("paid for, not trained on: {} spare node{}, {:g} day{} of planned stops",
+                              terms.spare_nodes, terms.spare_nodes == 1 ? "" : "s", terms.stopped_days,
+                              terms.stopped_days == 1 ? "" : "s"));
   const ServingLimits& s = terms.serving;
   std::vector<std::string> limits;
   if (s.most_total) limits.push_back(fmt::format("{:g} B parameters", *s.most_total / 1e9));

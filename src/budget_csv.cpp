@@ -54,7 +54,8 @@ std::string budget_csv(const BudgetTable& t, const std::vector<BudgetAnswer>& an
       "sparsity,split,plan,step_seconds,mfu,goodput,tokens,tokens_cut,loss_nats,loss_sd_nats,probability_"
       "best,near_ties,"
       "ninety_set,regret_nats,nominal_best,nominal_best_loss_nats,without_cap,without_cap_loss_nats,"
-      "without_cap_probability_best,total_over_largest_run,tokens_over_largest_run";
+      "without_cap_probability_best,total_over_largest_run,tokens_over_largest_run,serving_weights_bytes,"
+      "serving_caches_bytes";
   const auto splits = class_columns(t, answers, best_by_split, "split");
   const auto bands = class_columns(t, answers, best_by_sparsity, "sparsity");
   for (const auto* columns : {&splits, &bands})
@@ -70,7 +71,7 @@ std::string budget_csv(const BudgetTable& t, const std::vector<BudgetAnswer>& an
                        a.devices, a.days, a.device_hours, money(hour.usd, a.device_hours),
                        money(hour.joules, a.device_hours), a.interpolated);
     if (a.candidates.empty()) {
-      out += std::string(24 + 3 * (splits.size() + bands.size()), ',') + "\n";
+      out += std::string(26 + 3 * (splits.size() + bands.size()), ',') + "\n";
       continue;
     }
     const BudgetCandidate &c = a.candidates[a.choice()], &nominal = a.candidates.front();
@@ -88,7 +89,10 @@ std::string budget_csv(const BudgetTable& t, const std::vector<BudgetAnswer>& an
                          a.without_cap->probability);
     else
       out += ",,,";
+    const ServingLoad& load = a.terms.serving.load;
+    const ServingMemory served = serving_memory(t.architectures[c.architecture], n, load);
     out += fmt::format(",{},{}", a.total_multiple, a.tokens_multiple);
+    out += load.stated() ? fmt::format(",{},{}", served.weights, served.caches) : ",,";
     out += class_fields(t, a, best_by_split(t, a), splits) +
            class_fields(t, a, best_by_sparsity(t, a), bands) + "\n";
   }

@@ -25,6 +25,15 @@ void check_terms(const BudgetOptions& o) {
 
 }  // namespace
 
+void add_serving_load(CLI::App& app, ServingOptions& o) {
+  app.add_option("--serving-weights", o.weights,
+                 "Format of the weights at inference: bf16, fp8, mxfp8, nvfp4, or bytes");
+  app.add_option("--serving-cache", o.cache, "Format of keys, values and latents at inference");
+  app.add_option("--serving-context", o.context,
+                 "Tokens of a sequence whose caches count; without it weights alone do");
+  app.add_option("--serving-batch", o.batch, "Sequences served at once");
+}
+
 void add_budget_options(CLI::App& app, BudgetOptions& o, const std::string& nodes_default,
                         const std::string& days_default) {
   app.add_option("--nodes", o.nodes, "Numbers of nodes, comma-separated" + nodes_default);
@@ -48,12 +57,7 @@ void add_budget_options(CLI::App& app, BudgetOptions& o, const std::string& node
                  "Limit for serving: most active non-embedding parameters" + or_none);
   app.add_option("--max-serving-memory", o.serving.most_memory,
                  "Limit for serving: most memory of weights and caches, \"1.2 TB\"" + or_none);
-  app.add_option("--serving-weights", o.serving.weights,
-                 "Format of the weights at inference: bf16, fp8, mxfp8, nvfp4, or bytes");
-  app.add_option("--serving-cache", o.serving.cache, "Format of keys, values and latents at inference");
-  app.add_option("--serving-context", o.serving.context,
-                 "Tokens of a sequence whose caches count; without it weights alone do");
-  app.add_option("--serving-batch", o.serving.batch, "Sequences served at once");
+  add_serving_load(app, o.serving);
 }
 
 Budgets parse_budgets(const BudgetOptions& o) {

@@ -16,6 +16,9 @@ struct BudgetOptions {
   ServingOptions serving;
 };
 
+/// Adds the formats, the context and the batch with which memory at inference is counted.
+void add_serving_load(CLI::App&, ServingOptions&);
+
 /// Adds what says the size, the window, the prices and the terms.
 void add_budget_options(CLI::App&, BudgetOptions&, const std::string& nodes_default,
                         const std::string& days_default);

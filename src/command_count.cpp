@@ -9,6 +9,9 @@
 
 #include "command.hpp"
 #include "io/architecture_reader.hpp"
+#include "io/budget_terms.hpp"
+#include "io/serving_reader.hpp"
+#include "src/budget_options.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -19,6 +22,7 @@ using Json = nlohmann::ordered_json;
 struct Options {
   std::vector<std::string> named, specs;  ///< without and with -a
   bool all = false;
+  ServingOptions serving;
 };
 
 /// 46702792704 -> "46,702,792,704".
@@ -29,10 +33,12 @@ std::string grouped(std::int64_t value) {
   return digits;
 }
 
-Json to_json(const Architecture& a) {
+Json to_json(const Architecture& a, const ServingLoad& load) {
+  const ParameterCount n = count_parameters(a);
   Json out;
   out["architecture"] = architecture_json(a);
-  out.update(count_json(count_parameters(a)));
+  out.update(count_json(n));
+  if (load.stated()) out["serving"] = serving_json(a, n, load);
   out["left_out"] = a.left_out;
   return out;
 }
@@ -70,7 +76,19 @@ std::string layers_text(const Architecture& a) {
   return text;
 }
 
-void print_one(const Architecture& a) {
+void print_serving(const Architecture& a, const ServingLoad& load) {
+  const ServingMemory memory = serving_memory(a, count_parameters(a), load);
+  fmt::print("  at inference {:.2f} GB: weights {:.2f} at {:g} B each", memory.total() / 1e9, memory.weights / 1e9, load.weight_bytes);
+  if (load.context > 0) {
+    const CacheElements kept = cache_elements(a, load.context);
+    fmt::print(", caches {:.2f}\n  caches of {} x {} tokens: {:.0f} elements a sequence at {:g} B", memory.caches / 1e9, load.batch, load.context,
+               kept.tokens, load.cache_bytes);
+    if (kept.states > 0) fmt::print(", states of {:.0f} elements at {:g} B", kept.states, load.state_bytes);
+  }
+  fmt::print("\n");
+}
+
+void print_one(const Architecture& a, const ServingLoad& load) {
   const ParameterCount n = count_parameters(a);
   const std::int64_t table = a.vocabulary * a.hidden, tables = a.tied ? table : 2 * table;
   fmt::print("{}\n  {}\n  attention: {}\n  FFN:       {}\n", a.name, layers_text(a), attention_text(a), ffn_text(a));
@@ -85,6 +103,7 @@ void print_one(const Architecture& a) {
   row("all, without input embedding", n.all_total - (tables - table), n.all_active_without_input_embedding);
   row("all, without embedding and head", n.all_total - tables, n.all_active_without_embedding_and_head);
   fmt::print("  sparsity 1 - active/total (non-embedding): {:.5f}\n", n.sparsity());
+  if (load.stated()) print_serving(a, load);
 }
 
 void print_table(const std::vector<Architecture>& all) {
@@ -111,22 +130,28 @@ int run(const Options& options, bool json) {
   }
   if (specs.empty())
     throw InputError("no architecture is given", "count needs one", "add a name (tessera presets lists them) or --all.");
+  const ServingLoad load = change_serving({}, options.serving).load;
   std::vector<Architecture> all;
   for (const auto& spec : specs) all.push_back(read_architecture(spec));
   if (json) {
     Json out = Json::object();
     if (all.size() == 1) {
-      out = to_json(all.front());
+      out = to_json(all.front(), load);
     } else {
       out["architectures"] = Json::array();
-      for (const auto& a : all) out["architectures"].push_back(to_json(a));
+      for (const auto& a : all) out["architectures"].push_back(to_json(a, load));
     }
     // A path may hold bytes that are no UTF-8: replaced, since JSON cannot hold them.
     fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
   } else if (all.size() == 1) {
-    print_one(all.front());
+    print_one(all.front(), load);
   } else {
     print_table(all);
+    for (const auto& a : all) {
+      if (!load.stated()) break;
+      fmt::print("{}\n", a.name);
+      print_serving(a, load);
+    }
   }
   return kDone;
 }
@@ -141,9 +166,11 @@ void add_count(CLI::App& app, Session& session) {
                   "Preset, .toml file, Hugging Face config.json, ladder:q=12,experts=96,top_k=2,split=4, dense:key=value,..., "
                   "moe:key=value,... or any of these with ,key=value overrides; may be given several times")
       ->allow_extra_args(false);
+  add_serving_load(*sub, options->serving);
   sub->add_flag("--all", options->all, "Every built-in architecture");
-  sub->add_flag("--json", session.json, "One JSON object on stdout: architecture{} non_embedding{} all{} left_out, in parameters");
+  sub->add_flag("--json", session.json, "One JSON object on stdout: architecture{} non_embedding{} all{} left_out, in parameters; serving{} in bytes");
   sub->footer("Examples:\n  tessera count mixtral_8x7b\n  tessera count -a ladder:q=12,experts=96,top_k=2,split=4 --json\n"
+              "  tessera count -a deepseek_v3 --serving-weights fp8 --serving-context 131072 --serving-batch 16\n"
               "  tessera count -a deepseek_v3 -a deepseek_v3,experts=512\n"
               "  tessera count -a moe:layers=24,hidden=2048,heads=16,kv_heads=4,experts=64,top_k=6,expert_ffn=1024,vocabulary=65536");
   sub->callback([options, &session] { session.action = [options, &session] { return run(*options, session.json); }; });

@@ -152,6 +152,7 @@ void add_estimate(CLI::App& app, Session& session) {
   c->add_option("--fix", o->overrides.fix, "as for sweep");
   c->add_option("--forbid", o->overrides.forbid, "as for sweep");
   c->add_option("--nodes", o->overrides.nodes, "as for sweep")->delimiter(',');
+  c->add_option("--devices", o->overrides.devices, "as for sweep")->delimiter(',');
   c->add_option("--days", o->overrides.days, "as for sweep [days]")->delimiter(',');
   c->add_flag("--json", session.json, "One JSON object on stdout");
   c->footer("Examples:\n  tessera estimate jobs/paper.toml --ranks 64 --threads 8\n"

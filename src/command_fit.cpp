@@ -131,6 +131,23 @@ Json identified_json(const FitResult& r) {
   return out;
 }
 
+/// What makes a fit worthless although it has numbers.
+std::vector<std::string> warnings_of(const FitResult& r, const RunTable& t, const FitOptions& fit) {
+  constexpr double kConverged = 1e-3;  // relative gradient; fits that end at an optimum have 1e-6 and less
+  std::vector<std::string> out;
+  if (r.gradient > kConverged) out.push_back(fmt::format("no start reached an optimum (relative gradient {:.2g}): the numbers are where the solver stopped. Give more --starts, fewer --terms, or a --prior", r.gradient));
+  if (!fit.terms.empty()) return out;  // a subset of terms may have left the axis out
+  const Law law = fitted_law(r, t, fit, 0);
+  for (LawAxis axis : form_info(fit.form).axes) {
+    if (axis == LawAxis::total && fit.convention.size == SizeKind::active) axis = LawAxis::active;
+    for (const LawRange& range : law.ranges)
+      if (range.axis == axis && range.low == range.high)
+        out.push_back(fmt::format("{} is {:.6g} in every run: what it does cannot be told from the constant. {}", to_string(axis), range.low,
+                                  axis == LawAxis::total ? "Give --size active, or leave its term out with --terms" : "Leave its term out with --terms"));
+  }
+  return out;
+}
+
 Json to_json(const FitResult& r, const RunTable& t, const Options& o, const FitOptions& fit) {
   const auto infos = form_info(r.space.form).coefficients;
   Json out{{"form", o.form}, {"expression", form_info(r.space.form).expression}, {"runs", t.runs.size()}};
@@ -154,6 +171,7 @@ Json to_json(const FitResult& r, const RunTable& t, const Options& o, const FitO
   if (r.held_out_rmse) out["held_out"] = {{"rmse", *r.held_out_rmse}, {"bias", *r.held_out_bias}, {"runs", r.held_out_runs}, {"from_size", r.held_out_from}};
   out["starts"] = {{"drawn", fit.starts}, {"valid", r.starts}, {"at_optimum", r.starts_at_optimum}};
   out["identifiability"] = identified_json(r);
+  out["warnings"] = warnings_of(r, t, fit);
   if (const auto a = allocation(r)) out["optimal_size_exponent"] = {{"value", a->first}, {"se", a->second}};
   if (!o.out.empty()) out["law_file"] = o.out;
   return out;
@@ -173,13 +191,16 @@ void print(const FitResult& r, const RunTable& t, const Options& o, const FitOpt
     }
     const auto& id = *r.identified[i];
     fmt::print("  {:<8} {:>16.8g} {:>28} {:>12} {:>11.3g}  {}\n", infos[i].name, r.coefficients[i], interval, se, id.sd,
-               id.ridge ? fmt::format("on a ridge with {} (correlation {:.2f})", id.partner, id.correlation) : "yes");
+               !id.ridge             ? "yes"
+               : id.partner.empty() ? "no: the runs say nothing of it"
+                                    : fmt::format("on a ridge with {} (correlation {:.2f})", id.partner, id.correlation));
   }
   fmt::print("\nobjective {:.10g} (sum of Huber {:g} on log loss), relative gradient {:.2g}; {} of {} starts end there\n", r.objective, fit.huber, r.gradient, r.starts_at_optimum, r.starts);
   fmt::print("fitted runs: RMSE {:.5f} nats, of the log {:.5f}, R2 {:.5f}\n", r.rmse, r.rmse_log, r.r2);
   if (r.held_out_rmse) fmt::print("held out, {} runs from size {:.4g}: RMSE {:.5f} nats, mean error {:+.5f} nats\n", r.held_out_runs, r.held_out_from, *r.held_out_rmse, *r.held_out_bias);
   if (const auto a = allocation(r)) fmt::print("compute-optimal N grows as C^{:.4f} (se {:.4f})\n", a->first, a->second);
   if (!r.members.empty()) fmt::print("{} resamples ({}), {} failed\n", r.members.size(), o.bootstrap, r.resamples_failed);
+  for (const auto& text : warnings_of(r, t, fit)) fmt::print("warning: {}\n", text);
   if (!o.out.empty()) fmt::print("law written to {}: use it as --law {}\n", o.out, o.out);
 }
 
@@ -226,7 +247,7 @@ void add_fit(CLI::App& app, Session& session) {
   sub->add_flag("--held-out-by-group", o->fit.held_out_by_group, "That share of each group of --by");
   sub->add_option("--members", o->members, "Most resamples kept in the law file")->capture_default_str();
   sub->add_option("--seed", o->fit.seed, "Seed of starts and resamples")->capture_default_str();
-  sub->add_flag("--json", session.json, "One JSON object on stdout: coefficients{} intervals{} objective held_out{rmse} train{} identifiability{}; losses in nats per token");
+  sub->add_flag("--json", session.json, "One JSON object on stdout: coefficients{} intervals{} objective held_out{rmse} train{} identifiability{} warnings[]; losses in nats per token");
   sub->footer("Examples:\n  tessera fit runs.csv --form chinchilla --drop-highest 5 --bootstrap pairs --resamples 4000 -o mine.toml\n"
               "  tessera fit final_runs.csv --form clark --huber 0 --where 'router_type=S-Base|Dense' --where k=1 --where seed=42 "
               "--where routing_frequency=0.5\n"

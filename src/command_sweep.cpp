@@ -180,6 +180,7 @@ void add_sweep(CLI::App& app, Session& session) {
   c->add_option("--fix", o->overrides.fix, "An axis takes these values only, e.g. --fix tp=8");
   c->add_option("--forbid", o->overrides.forbid, "Values taken out of an axis, e.g. --forbid schedule=dualpipe");
   c->add_option("--nodes", o->overrides.nodes, "Numbers of nodes, in place of the study's")->delimiter(',');
+  c->add_option("--devices", o->overrides.devices, "Numbers of devices instead, in place of the study's")->delimiter(',');
   c->add_option("--days", o->overrides.days, "Windows, in place of the study's [days]")->delimiter(',');
   c->add_flag("--json", session.json, "One JSON object on stdout");
   c->add_flag("-v,--verbose", [&session](std::int64_t n) { session.verbosity = static_cast<int>(n); }, "Say more on stderr");
