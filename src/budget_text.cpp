@@ -130,7 +130,7 @@ std::string budget_details(const BudgetTable& t, const BudgetAnswer& a, const De
                             {c.architecture, c.tokens, c.loss, v.best, v.regret, a.decision.near_ties,
                              a.decision.ninety_set.size()});
     if (a.without_cap) out += details_of_other(t, "all, without token cap", *a.without_cap);
-    out += details_of_other(t, "law alone", a.law_only);
+    out += details_of_other(t, law_member_count(t) > 1 ? "law alone" : "law alone (no ensemble)", a.law_only);
     out +=
         details_of_other(t, fmt::format("step time alone ({})", percent(a.time_error)).c_str(), a.time_only);
     out += details_of_other(t, "form of the law alone", a.form_only);

@@ -91,6 +91,7 @@ int run(const Options& o, bool json) {
     fmt::print("{}\n", out.dump(2));
   } else if (answers.size() == 1) {
     fmt::print("{}", budget_details(table, answers.front(), budgets.hours));
+    if (any) fmt::print("\ncertainty over {}\n", draws_text(table));
   } else {
     fmt::print("{}{}", budget_text(table, answers, budgets.hours),
                comparison_text(table, answers, budgets.hours));
