@@ -186,7 +186,8 @@ void print(const FitResult& r, const RunTable& t, const Options& o, const FitOpt
     const auto& v = r.intervals[i];
     const std::string interval = v ? fmt::format("{:.6g} to {:.6g}", v->low, v->high) : "-", se = v ? fmt::format("{:.4g}", v->se) : "-";
     if (!r.identified[i]) {
-      fmt::print("  {:<8} {:>16.8g} {:>28} {:>12} {:>11}  fixed\n", infos[i].name, r.coefficients[i], "-", "-", "-");
+      fmt::print("  {:<8} {:>16.8g} {:>28} {:>12} {:>11}  {}\n", infos[i].name, r.coefficients[i], "-", "-", "-",
+                 fit.fixed.count(std::string(infos[i].name)) ? "fixed" : "left out");
       continue;
     }
     const auto& id = *r.identified[i];
