@@ -93,8 +93,8 @@ std::string budget_text(const BudgetTable& t, const std::vector<BudgetAnswer>& a
 
 std::string budget_details(const BudgetTable& t, const BudgetAnswer& a, const DeviceHours& hours) {
   const DeviceHour hour = device_hour(hours, a.cluster, a.device);
-  std::string out = fmt::format("{}, {} nodes ({} x {}), {:g} days: {}\n", a.cluster, a.nodes, a.devices,
-                                a.device, a.days, cost_text(a, hour));
+  std::string out = fmt::format("{}, {} node{} ({} x {}), {:g} days: {}\n", a.cluster, a.nodes,
+                                a.nodes == 1 ? "" : "s", a.devices, a.device, a.days, cost_text(a, hour));
   if (a.interpolated)
     out += fmt::format(
         "between {} and {} swept nodes: MFU and goodput interpolated in log(nodes), plans of {} nodes\n",

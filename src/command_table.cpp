@@ -8,7 +8,7 @@
 #include "command.hpp"
 #include "io/budget_file.hpp"
 #include "io/budget_reader.hpp"
-#include "io/file_system.hpp"
+#include "io/output_file.hpp"
 #include "io/study_reader.hpp"
 #include "src/budget_options.hpp"
 #include "src/budget_output.hpp"
@@ -42,32 +42,37 @@ std::vector<BudgetAnswer> answers_of(const BudgetTable& table, const Options& o,
 
 bool is_hdf5_name(const std::string& path) { return path.ends_with(".h5") || path.ends_with(".hdf5"); }
 
-/// Before anything is computed.
-void check_folder(const std::string& option, const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder))
-    throw InputError(option + " " + path, folder.string() + " is no folder",
-                     "make it first, or choose another file.");
+/// A link stays a link: what it points to is replaced.
+void write_hdf5(const OutputFile& out, const BudgetTable& table, const std::vector<BudgetAnswer>& answers,
+                const DeviceHours& hours) {
+  std::error_code code;
+  const auto target = std::filesystem::weakly_canonical(out.path(), code);
+  const std::string path = code ? out.path() : target.string();
+  if (std::filesystem::exists(path, code) && !std::filesystem::is_regular_file(path, code))
+    throw InputError("cannot write --out '" + out.path() + "'",
+                     "HDF5 is written at many places of a file, and this is none",
+                     "name a file, or one that ends with .json.");
+  write_budget_hdf5(path, table, answers, hours);
 }
 
-void write_table(const std::string& path, const BudgetTable& table, const std::vector<BudgetAnswer>& answers,
+void write_table(const OutputFile& out, const BudgetTable& table, const std::vector<BudgetAnswer>& answers,
                  const DeviceHours& hours, const Json& rows) {
-  if (is_hdf5_name(path)) return write_budget_hdf5(path, table, answers, hours);
+  if (is_hdf5_name(out.path())) return write_hdf5(out, table, answers, hours);
   Json file = table_to_json(table);
   file["rows"] = rows;
-  replace_file(path, file.dump() + "\n");
+  out.write(file.dump() + "\n");
 }
 
 int run(const Options& o, bool json) {
   const Budgets budgets = parse_budgets(o.budgets);
-  check_folder("--csv", o.csv);
+  std::optional<OutputFile> csv;
+  if (!o.csv.empty()) csv.emplace("--csv", o.csv);
+  std::vector<OutputFile> files;
   for (const auto& path : o.out) {
-    check_folder("-o", path);
+    files.emplace_back("--out", path);
     if (path.ends_with(".csv"))
-      throw InputError("-o " + path, "a CSV file cannot hold the whole table",
+      throw InputError("--out " + path, "a CSV file cannot hold the whole table",
                        "write the rows with --csv " + path + ".");
-    if (std::filesystem::is_directory(path))
-      throw InputError("-o " + path, "it is a folder", "name a file: NAME.h5 or NAME.json.");
   }
   const ResultsReader reader(o.results);
   Study study = restore_study(reader.results().source, o.results + " (/study/input)");
@@ -82,8 +87,8 @@ int run(const Options& o, bool json) {
     rows.push_back(budget_row_json(table, a, device_hour(budgets.hours, a.cluster, a.device)));
     any = any || !a.candidates.empty();
   }
-  if (!o.csv.empty()) replace_file(o.csv, budget_csv(table, answers, budgets.hours));
-  for (const auto& path : o.out) write_table(path, table, answers, budgets.hours, rows);
+  if (csv) csv->write(budget_csv(table, answers, budgets.hours));
+  for (const auto& file : files) write_table(file, table, answers, budgets.hours, rows);
   if (json) {
     Json out{{"title", table.title}, {"law", table.law.name}, {"rows", rows}};
     out["comparison"] = comparison_json(table, answers, budgets.hours);

@@ -222,6 +222,23 @@ batch = 16
         self.refused("table", self.results, "-o", self.dir / "x.csv", words=["--csv"])
         self.refused("table", self.results, "-o", self.dir / "none" / "x.h5", words=["no folder"])
         self.assertFalse((self.dir / "x.csv").exists())
+        self.refused("table", self.results, "--csv", self.dir, words=["it is a folder"])
+
+    def test_files_that_are_links_or_devices(self):
+        for name, option in (("l.json", "-o"), ("l.h5", "-o"), ("l.csv", "--csv")):
+            link, target = self.dir / name, self.dir / ("of-" + name)
+            target.write_text("old")
+            link.symlink_to(target)
+            self.assertEqual(run("table", self.results, option, link).returncode, DONE)
+            self.assertTrue(link.is_symlink())
+            self.assertGreater(target.stat().st_size, 3)
+        # Never /dev/full itself: a program that renamed onto it would, run by root, take it from everybody.
+        device = self.dir / "full"
+        device.symlink_to("/dev/full")
+        before = Path("/dev/full").stat().st_rdev
+        for option in ("--csv", "-o"):
+            self.refused("table", self.results, option, device, words=["the disk is full", str(device)])
+        self.assertEqual(Path("/dev/full").stat().st_rdev, before)
 
     def test_the_same_bytes_again(self):
         for name in ("t.h5", "t.json"):
