@@ -45,7 +45,7 @@ const int kCommandCount = sizeof(kCommands) / sizeof(kCommands[0]);
 void refuse_blank_values(CLI::App& app) {
   const auto refuse = [](std::string& value) {
     return value.find_first_not_of(" \t\r\n") == std::string::npos
-               ? std::string("the value is empty (a variable that is not set?) give a value, or leave the option out.")
+               ? std::string("the value is empty, as of a variable that is not set: give one, or leave the option out")
                : std::string();
   };
   for (CLI::Option* option : app.get_options())
