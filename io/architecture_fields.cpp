@@ -105,10 +105,11 @@ const ArchitectureField* architecture_field(std::string_view key) {
 std::int64_t parse_whole(const std::string& text, const std::string& where) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range)
-    throw InputError(where + ": " + text + " is too large", "it does not fit in 64 bits", "give a smaller number.");
-  if (error != std::errc{} || end != text.data() + text.size())
+  if (error != std::errc::result_out_of_range && (error != std::errc{} || end != text.data() + text.size()))
     throw InputError(where + ": '" + text + "' is not a whole number", "a count or width is needed", "write digits only, e.g. 4096.");
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;  // of what readers multiply before an architecture is checked
+  if (error == std::errc::result_out_of_range || value > kMost || value < -kMost)
+    throw InputError(where + ": " + text + " is too large", "no count or width of a model is above 2^40", "give a smaller number.");
   return value;
 }
 

@@ -107,15 +107,29 @@ void print_one(const Architecture& a, const ServingLoad& load) {
 }
 
 void print_table(const std::vector<Architecture>& all) {
-  std::size_t width = 12;
-  for (const auto& a : all) width = std::max(width, a.name.size());
-  fmt::print("Parameters. Non-embedding by the law's counting rule; 'active': per token, input embedding included; 'w/o input': without it.\n");
-  fmt::print("{:<{}}  {:>19}  {:>17}  {:>8}  {:>19}  {:>17}  {:>17}\n", "architecture", width, "non-embedding total", "active", "sparsity", "all total", "active",
-             "active w/o input");
+  constexpr std::size_t kPage = 100;
+  const std::vector<std::string> heading{"total (1)", "active (1)", "sparsity", "total (2)", "active (2)", "w/o input (3)"};
+  std::vector<std::vector<std::string>> rows{heading};
+  std::size_t names = 12;
   for (const auto& a : all) {
     const ParameterCount n = count_parameters(a);
-    fmt::print("{:<{}}  {:>19}  {:>17}  {:>8.5f}  {:>19}  {:>17}  {:>17}\n", a.name, width, grouped(n.non_embedding_total), grouped(n.non_embedding_active),
-               n.sparsity(), grouped(n.all_total), grouped(n.all_active), grouped(n.all_active_without_input_embedding));
+    rows.push_back({grouped(n.non_embedding_total), grouped(n.non_embedding_active), fmt::format("{:.5f}", n.sparsity()), grouped(n.all_total),
+                    grouped(n.all_active), grouped(n.all_active_without_input_embedding)});
+    names = std::max(names, a.name.size());
+  }
+  std::vector<std::size_t> width(heading.size(), 0);
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  std::size_t wide = names;
+  for (const std::size_t w : width) wide += w + 1;
+  const bool beside = wide <= kPage;  // else a name has a line of its own
+  fmt::print("Parameters: (1) non-embedding, by the law's counting rule; (2) all; active: per token, with the\n"
+             "input embedding; (3) active without it.\n");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string name = i == 0 ? "architecture" : all[i - 1].name;
+    std::string line = beside ? fmt::format("{:<{}}", name, names) : name + "\n" + std::string(2, ' ');
+    for (std::size_t c = 0; c < heading.size(); ++c) line += fmt::format(" {:>{}}", rows[i][c], width[c]);
+    fmt::print("{}\n", line);
   }
   for (const auto& a : all)
     if (!a.left_out.empty()) fmt::print("{}: left out: {}\n", a.name, a.left_out);

@@ -198,6 +198,7 @@ TEST_CASE("bad arguments name file and argument", "[megatron][bad]") {
       {base + "--hidden-size", "--hidden-size: no value"},
       {base + "--hidden-size -64", "hidden = -64"},
       {base + "--hidden-size 1000000000000000000", "2^40"},
+      {base + "--hidden-size 9223372036854775807", "2^40"},
       {base + "--seq-length 0", "--seq-length"},
       {base + "--tensor-model-parallel-size 0", "--tensor-model-parallel-size = 0"},
       {base + "--tensor-model-parallel-size 99999999999", "--tensor-model-parallel-size = 99999999999"},
