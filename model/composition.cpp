@@ -273,7 +273,7 @@ StateBytes state_bytes(const Setting& set, const DeviceRun& d, const PartMemory&
   double states = s.optimizer_bytes - (p.optimizer == Optimizer::adam ? 0 : kFp32);  // one moment less without Adam
   if (s.fp32_weights && p.zero >= 3) states -= kFp32;       // the weights are the master copy
   out.optimizer = s.cpu_optimizer ? 0 : states * halves * (p.zero >= 1 ? optimizer_shard : whole);
-  if (s.wgrad_fusion) {
+  if (s.wgrad_fusion && s.wgrad_buffers_kept) {
     out.buffers = (d.dense > 0 ? m.dense.buffers : 0) + (d.moe > 0 ? m.moe.buffers : 0);
     // Attention shapes are shared by dense and MoE layers.
     if (d.dense > 0 && d.moe > 0) out.buffers -= m.dense.attention_buffers;

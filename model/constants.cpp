@@ -152,6 +152,7 @@ constexpr FlagField<S> kFlags[] = {
     {"fused_experts", &S::fused_experts, "no per-expert launches"},
     {"early_stop", &S::early_stop, "recomputation stops before the last GEMM"},
     {"wgrad_fusion", &S::wgrad_fusion, "gradient accumulation fused into the GEMM"},
+    {"wgrad_buffers_kept", &S::wgrad_buffers_kept, "dummy gradients of the fusion stay allocated, one a shape of weight"},
     {"expert_overlap", &S::expert_overlap, "expert exchange beside another micro-batch"},
     {"shared_overlap", &S::shared_overlap, "expert exchange beside the shared expert"},
     {"dp_overlap", &S::dp_overlap, "data-parallel traffic beside compute"},

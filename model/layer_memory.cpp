@@ -129,6 +129,14 @@ double ffn_shapes(const Architecture& a, const Shard& shard, bool moe) {
   return (g + 1) * h * a.dense_ffn / t;
 }
 
+// Elements of the largest weight of a layer whose gradient is accumulated by its GEMM.
+double largest_shape(const Architecture& a, const Shard& shard, bool moe) {
+  const double t = shard.tp, h = double(a.hidden), g = a.gated ? 2 : 1;
+  const double in = a.attention == AttentionKind::mla ? h * double(a.heads) * a.v_head / t : h * (query_width(a) / t + 2 * kv_share(a, t));
+  const double ffn = moe ? g * h * std::max(double(a.expert_ffn) / shard.etp, double(a.shared_ffn) / t) : g * h * a.dense_ffn / t;
+  return std::max(in, ffn);
+}
+
 // Inputs of the linears and gradients of their outputs: what is left to hold between the two halves of a split
 // backward.
 double weight_inputs(const Setting& set, const Shard& shard, bool moe) {
@@ -178,7 +186,9 @@ LayerMemory layer_memory(const Setting& set, const Shard& shard, bool moe, unsig
   l.saved_whole = saved_bytes(set, shard, moe, 0);
   l.weight_inputs = std::min(weight_inputs(set, shard, moe), l.saved_whole);
   l.backward = backward_bytes(set, shard, moe) + (l.saved_whole - l.saved);
-  if (set.cluster->stack.wgrad_fusion) {
+  const Stack& s = set.cluster->stack;
+  if (s.wgrad_fusion && !s.wgrad_buffers_kept) l.backward += kHalf * largest_shape(*set.architecture, shard, moe);
+  if (s.wgrad_fusion && s.wgrad_buffers_kept) {
     l.attention_buffers = kHalf * attention_shapes(*set.architecture, shard);
     l.buffers = l.attention_buffers + kHalf * ffn_shapes(*set.architecture, shard, moe);
   }

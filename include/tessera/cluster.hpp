@@ -84,6 +84,7 @@ struct Stack : Operations {
   bool fused_experts = false;      ///< grouped expert FFN without per-expert launches
   bool early_stop = false;         ///< checkpoint recomputation stops before the last GEMM
   bool wgrad_fusion = true;        ///< gradient accumulation fused into the GEMM (dummy buffers in memory)
+  bool wgrad_buffers_kept = true;  ///< ... and those buffers stay allocated, one for each shape of a weight
   GraphMode graph = GraphMode::none;
   Dispatcher dispatcher = Dispatcher::all_to_all;
   bool expert_overlap = false;     ///< all-to-all overlapped with compute of another micro-batch
