@@ -29,7 +29,8 @@ std::optional<double> finite_number(const std::string& s) {
   if (t.empty()) return std::nullopt;
   char* end = nullptr;
   const double value = std::strtod(t.c_str(), &end);
-  if (end != t.c_str() + t.size() || !std::isfinite(value)) return std::nullopt;
+  const bool hexadecimal = t.find_first_of("xX") != std::string::npos;  // strtod reads it, no table means it
+  if (hexadecimal || end != t.c_str() + t.size() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
 
@@ -56,7 +57,8 @@ std::vector<Record> records_of(const std::string& text, const std::string& name)
     any = false;
   };
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
+    const char end_of_line = text[i] == '\r' && (i + 1 == text.size() || text[i + 1] != '\n') ? '\n' : text[i];  // CR alone
+    const char c = quoted ? text[i] : end_of_line;
     if (quoted) {
       if (c == '"' && i + 1 < text.size() && text[i + 1] == '"') field += text[++i];
       else if (c == '"') quoted = false;
@@ -118,6 +120,13 @@ std::optional<double> CsvTable::number(std::size_t row, const std::string& colum
 bool CsvTable::nonsense(std::size_t row, const std::string& column) const {
   const std::string& cell = text(row, column);
   return !blank(cell) && !finite_number(cell);
+}
+
+void CsvTable::require(std::initializer_list<const char*> columns, const std::string& name, const std::string& why) const {
+  for (const char* column : columns)
+    if (!has(column))
+      throw InputError(fmt::format("{}: column '{}' is missing; the first of {} is '{:.40}'", name, column, columns_.size(), columns_.front()), why,
+                       "name it in the first line, separated by commas (docs/accuracy.md has the columns).");
 }
 
 std::string csv_field(const std::string& s) {

@@ -1,5 +1,6 @@
 // A CSV table with a header line (RFC 4180: quoted fields may hold commas, quotes and line breaks).
 #pragma once
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -22,6 +23,8 @@ class CsvTable {
   std::optional<double> number(std::size_t row, const std::string& column) const;
   /// True where the cell has text that is not a finite number (and not blank or "nan").
   bool nonsense(std::size_t row, const std::string& column) const;
+  /// Throws InputError that names the first of `columns` that is missing.
+  void require(std::initializer_list<const char*> columns, const std::string& name, const std::string& why) const;
   std::size_t line(std::size_t row) const { return lines_[row]; }  ///< 1-based line of the file
 
  private:

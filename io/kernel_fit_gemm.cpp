@@ -61,8 +61,8 @@ Device device_of(const Device& base, double ceiling, double tile_half, double de
 
 /// Rate of the best tile over a kernel without tile losses: a gemm_ceiling is a rate before them.
 double best_tile_rate(const Device& d, double tile_half) {
-  const double width = d.gemm_big_tile > 0 ? 256 : 128;  // 256x256, or 128x256 where that is the largest
-  const double a = 256 * width / (256 + width);
+  double a = 0;
+  for (const Tile& t : d.gemm_tiles) a = std::max(a, t.rows * t.columns / (t.rows + t.columns));
   return a / (a + tile_half);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -40,8 +41,20 @@ void read_constants(TomlReader& r, T& value, std::span<const ConstantField<T>> f
   }
 }
 
+Tile tile_from(TomlReader& r, std::string_view key, const std::string& text) {
+  static const std::regex form("([1-9][0-9]{0,4})x([1-9][0-9]{0,4})");
+  std::smatch m;
+  if (!std::regex_match(text, m, form)) r.fail(key, "'" + text + "' is no tile", "a tile is rows x columns in elements", "write for example \"128x256\".");
+  return {std::stod(m[1]), std::stod(m[2])};
+}
+
 void read_special(TomlReader& r, Device& d) {
   if (r.has("generation")) d.generation = generation_from(r, r.text("generation"));
+  if (r.has("gemm_tiles")) {
+    d.gemm_tiles.clear();
+    for (const auto& text : r.texts("gemm_tiles")) d.gemm_tiles.push_back(tile_from(r, "gemm_tiles", text));
+  }
+  if (r.has("grouped_tile")) d.grouped_tile = tile_from(r, "grouped_tile", r.text("grouped_tile"));
 }
 
 void read_special(TomlReader& r, FabricLevel&) { (void)r; }
@@ -76,6 +89,10 @@ void read_special(TomlReader& r, Stack& s) {
 std::span<const ConstantField<Device>> fields_of(const Device&) { return device_constants(); }
 std::span<const ConstantField<FabricLevel>> fields_of(const FabricLevel&) { return level_constants(); }
 std::span<const ConstantField<Stack>> fields_of(const Stack&) { return stack_constants(); }
+
+std::string root_of(const Stack&) { return "base"; }
+template <class T>
+std::string root_of(const T&) { return ""; }
 
 // Backward attention rates default to the forward ones.
 void default_backward(Stack& s, const ConstantSources* sources, const std::string& prefix) {
@@ -192,7 +209,9 @@ void Presets::read_into(T& value, const std::string& kind, const std::string& sp
   const Source source = load(kind, spec);
   TomlReader r(source.table, source.file);
   if (depth > kDeepest) r.fail("extends", "too many levels", "presets extend each other in a circle or too deeply", "shorten the chain.");
+  const std::string root = root_of(value);  // what a preset extends that says nothing
   if (r.has("extends")) read_into(value, kind, r.text("extends"), prefix, sources, depth + 1);
+  else if (!root.empty() && spec != root) read_into(value, kind, root, prefix, sources, depth + 1);
   value.name = spec;
   r.accept("title");
   r.accept("source");
@@ -210,6 +229,9 @@ Device Presets::device(const std::string& word, ConstantSources* sources) const 
     if (field.required && !(d.*field.member > 0))
       throw InputError(fmt::format("device '{}': missing '{}'", spec, field.key), std::string(field.meaning) + " is needed",
                        fmt::format("add '{} = ...' in {}.", field.key, field.unit));
+  if (d.gemm_tiles.empty() || d.grouped_tile.rows <= 0)
+    throw InputError(fmt::format("device '{}': missing '{}'", spec, d.gemm_tiles.empty() ? "gemm_tiles" : "grouped_tile"),
+                     "GEMM times are of whole tiles", "add 'extends = \"nvidia-base\"', or the tiles as there.");
   return d;
 }
 

@@ -12,6 +12,7 @@
 #include "model/recompute.hpp"
 #include "model/stage_layout.hpp"
 #include "tessera/error.hpp"
+#include "tessera/step_cost.hpp"
 #include "tessera/units.hpp"
 
 namespace tessera {
@@ -90,6 +91,21 @@ std::int64_t whole_or(const CsvTable& t, std::size_t row, const std::string& col
   return whole(t, row, column, what);
 }
 
+// Degrees and sizes that a plan holds as int.
+int degree(const CsvTable& t, std::size_t row, const std::string& column, const std::string& what) {
+  const std::int64_t value = whole_or(t, row, column, what, 1);
+  constexpr std::int64_t kMost = 1 << 30;
+  if (value > kMost) throw SkipRow{what + " is beyond any cluster"};
+  return static_cast<int>(value);
+}
+
+// A measured figure: nothing where the cell is blank.
+std::optional<double> measured(const CsvTable& t, std::size_t row, const std::string& column, const std::string& what) {
+  const auto value = t.number(row, column);
+  if (t.nonsense(row, column) || (value && *value < 0)) throw SkipRow{what + " is not a positive number"};
+  return value && *value > 0 ? value : std::nullopt;
+}
+
 // Everything the rules decide about a row.
 struct Decision {
   toml::table set;  // merged, later rules win
@@ -112,6 +128,30 @@ std::string publisher_of(const std::string& source) {
 bool same_word(const toml::table& set, const char* key, const char* word) {
   const auto text = set[key].value<std::string>();
   return text && *text == word;
+}
+
+// The measured step time and memory of a row whose plan is read.
+void read_figures(const CsvTable& t, std::size_t row, MappedRun& run) {
+  const Plan& p = run.plan;
+  const double devices = double(run.cluster.cluster.devices);
+  run.seconds = measured(t, row, "step_s", "step time");
+  if (!run.seconds) run.seconds = measured(t, row, "step_s_derived", "step time");
+  if (!run.seconds)
+    if (const auto rate = measured(t, row, "tok_s_gpu", "tokens/s")) run.seconds = double(p.batch) * double(run.sequence) / (*rate * devices);
+  if (const auto gib = measured(t, row, "peak_mem_gib", "memory")) run.memory = *gib * kGiB;
+  else if (run.memory_kind == MemoryKind::nvidia_smi) {
+    static const std::regex number("^\\s*([0-9]+(\\.[0-9]+)?)\\s*G(i)?B", std::regex::icase);
+    std::smatch m;
+    const std::string& raw = t.text(row, "mem_raw");
+    if (std::regex_search(raw, m, number)) run.memory = std::stod(m[1]) * kGiB;  // nvidia-smi counts MiB
+  }
+  if (run.memory && run.memory_kind == MemoryKind::none) run.memory_kind = MemoryKind::allocated;
+  if (!run.memory) run.memory_kind = MemoryKind::none;
+  if (!run.seconds && !run.memory) throw SkipRow{"no step time, tokens/s or memory"};
+  if (run.seconds) {
+    const double flop = double(p.batch) * double(run.sequence) * token_flops(run.architecture, run.sequence, Recompute::none).model;
+    if (flop > *run.seconds * devices * run.cluster.cluster.peak(p.precision)) throw SkipRow{"faster than the peak of the device"};
+  }
 }
 
 }  // namespace
@@ -170,7 +210,7 @@ struct RunMapping::Impl {
   }
 
   Architecture architecture(const CsvTable& t, std::size_t row, const toml::table& set) const;
-  void apply(const toml::table& set, MappedRun& run, const Architecture& a, const CsvTable& t, std::size_t row) const;
+  void apply(const toml::table& set, MappedRun& run, const Architecture& a) const;
   MappedRun map_row(const CsvTable& t, std::size_t row) const;
 };
 
@@ -229,11 +269,12 @@ Architecture RunMapping::Impl::architecture(const CsvTable& t, std::size_t row, 
   return a;
 }
 
-void RunMapping::Impl::apply(const toml::table& set, MappedRun& run, const Architecture& a, const CsvTable& t, std::size_t row) const {
+void RunMapping::Impl::apply(const toml::table& set, MappedRun& run, const Architecture& a) const {
   Stack& s = run.cluster.cluster.stack;
   for (const auto& [key, node] : set) {
     const std::string name(key.str());
     if (name == "zero") run.plan.zero = static_cast<int>(node.value_or(std::int64_t{1}));
+    else if (name == "micro_batch") run.plan.micro_batch = static_cast<int>(node.value_or(std::int64_t{1}));
     else if (name == "modules") {
       run.modules = 0;
       for (const auto& word : *node.as_array()) run.modules |= module_from(word.value_or(std::string()));
@@ -261,8 +302,6 @@ void RunMapping::Impl::apply(const toml::table& set, MappedRun& run, const Archi
       if (!found) throw InputError("mapping: unknown key '" + name + "' in a `set`", "nothing reads it", "use a plan key or a key of a stack preset.");
     }
   }
-  (void)t;
-  (void)row;
 }
 
 MappedRun RunMapping::Impl::map_row(const CsvTable& t, std::size_t row) const {
@@ -295,16 +334,17 @@ MappedRun RunMapping::Impl::map_row(const CsvTable& t, std::size_t row) const {
   run.architecture = architecture(t, row, set);
 
   Plan& p = run.plan;
-  p.tp = int(whole_or(t, row, "tp", "tp", 1));
-  p.pp = int(whole_or(t, row, "pp", "pp", 1));
-  p.cp = int(whole_or(t, row, "cp", "cp", 1));
-  p.ep = int(whole_or(t, row, "ep", "ep", 1));
-  p.etp = int(whole_or(t, row, "etp", "etp", 1));
-  p.virtual_stages = int(whole_or(t, row, "vpp", "vpp", 1));
-  p.micro_batch = int(whole(t, row, "mbs", "micro-batch"));
+  p.tp = degree(t, row, "tp", "tp");
+  p.pp = degree(t, row, "pp", "pp");
+  p.cp = degree(t, row, "cp", "cp");
+  p.ep = degree(t, row, "ep", "ep");
+  p.etp = degree(t, row, "etp", "etp");
+  p.virtual_stages = degree(t, row, "vpp", "virtual stages");
+  whole(t, row, "mbs", "micro-batch");  // is given
+  p.micro_batch = degree(t, row, "mbs", "micro-batch");
   p.precision = precision_of(t.text(row, "precision"));
   run.sequence = whole(t, row, "seq_len", "sequence");
-  apply(set, run, run.architecture, t, row);
+  apply(set, run, run.architecture);
   if (!run.architecture.is_moe()) p.ep = p.etp = 1;
   if (p.pp == 1) p.virtual_stages = 1;
   p.schedule = p.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
@@ -323,24 +363,7 @@ MappedRun RunMapping::Impl::map_row(const CsvTable& t, std::size_t row) const {
   run.cluster.cluster.stack.uneven_stages = true;
   if (!can_spread(run.architecture, spread, std::int64_t{1} * p.pp * p.virtual_stages)) throw SkipRow{"more pipeline parts than layers"};
 
-  auto positive = [&](const char* column) -> std::optional<double> {
-    const auto v = t.number(row, column);
-    return v && *v > 0 ? v : std::nullopt;
-  };
-  run.seconds = positive("step_s");
-  if (!run.seconds) run.seconds = positive("step_s_derived");
-  if (!run.seconds)
-    if (const auto rate = positive("tok_s_gpu")) run.seconds = double(p.batch) * double(run.sequence) / (*rate * double(devices_count));
-  if (const auto gib = positive("peak_mem_gib")) run.memory = *gib * kGiB;
-  else if (run.memory_kind == MemoryKind::nvidia_smi) {
-    static const std::regex number("^\\s*([0-9]+(\\.[0-9]+)?)\\s*G(i)?B", std::regex::icase);
-    std::smatch m;
-    const std::string& raw = t.text(row, "mem_raw");
-    if (std::regex_search(raw, m, number)) run.memory = std::stod(m[1]) * kGiB;  // nvidia-smi counts MiB
-  }
-  if (run.memory && run.memory_kind == MemoryKind::none) run.memory_kind = MemoryKind::allocated;
-  if (!run.memory) run.memory_kind = MemoryKind::none;
-  if (!run.seconds && !run.memory) throw SkipRow{"no step time, tokens/s or memory"};
+  read_figures(t, row, run);
   run.publisher = publisher_of(run.source);
   run.plan_key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", run.model, run.architecture.layers, run.device, devices_count, int(p.precision),
                              p.tp, p.pp, p.cp, p.ep, p.etp, p.virtual_stages, p.micro_batch, p.batch, run.sequence, run.modules);

@@ -41,6 +41,8 @@ std::string goodput_text(const GoodputModel& g) {
   return out;
 }
 
+std::string tile_text(const Tile& t) { return fmt::format("{}x{}", t.rows, t.columns); }
+
 constexpr const char* kGenerations[] = {"ampere", "hopper", "blackwell"};
 constexpr const char* kGraphs[] = {"none", "partial", "full"};
 constexpr const char* kDispatchers[] = {"all-to-all", "deduplicated"};
@@ -49,6 +51,9 @@ constexpr const char* kDispatchers[] = {"all-to-all", "deduplicated"};
 
 std::string cluster_text(const Cluster& c) {
   std::string out = fmt::format("[device]\nname = \"{}\"\ngeneration = \"{}\"\n", c.device.name, kGenerations[static_cast<int>(c.device.generation)]);
+  std::vector<std::string> tiles;
+  for (const Tile& tile : c.device.gemm_tiles) tiles.push_back(fmt::format("\"{}\"", tile_text(tile)));
+  out += fmt::format("gemm_tiles = [{}]  # [elements]\ngrouped_tile = \"{}\"  # [elements]\n", fmt::join(tiles, ", "), tile_text(c.device.grouped_tile));
   constants(out, c.device, device_constants());
   out += fmt::format("\n[fabric]\nname = \"{}\"\nnode_devices = {}\n", c.fabric.name, c.fabric.node_devices);
   for (const auto& level : c.fabric.levels) {

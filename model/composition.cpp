@@ -12,25 +12,24 @@ namespace tessera {
 namespace {
 
 constexpr double kHalf = 2;               // bytes of a 16-bit number
-constexpr double kOptimizerBytes = 30;    // HBM traffic of an Adam update per parameter: 16 read, 14 written
 constexpr double kNodeDevices = 8;        // unit in which the growth with machine size was measured
 
 bool sharded(int zero) { return zero >= 2; }
 
-// Newton-Schulz orthogonalisation: five iterations of three products of the smaller side.
-double orthogonal_flops(double parameters, double smaller_side) { return 5 * 3 * 2 * parameters * smaller_side; }
+// Newton-Schulz orthogonalisation: products of the smaller side.
+double orthogonal_flops(const Stack& s, double parameters, double smaller_side) { return s.orthogonal_products * 2 * parameters * smaller_side; }
 
 double smaller_side(const Architecture& a) { return double(a.hidden); }
 
 void add_optimizer(const Setting& set, const Plan& plan, MeshCost& c) {
   const Architecture& a = *set.architecture;
   const Device& d = set.cluster->device;
+  const Stack& s = set.cluster->stack;
   const double stream = streaming_rate(d);
   auto seconds = [&](double parameters, bool matrix, double side) {
-    double t = parameters * kOptimizerBytes / stream;
-    if (set.cluster->stack.cpu_optimizer) t = parameters * kOptimizerBytes / set.cluster->stack.host_memory_bandwidth;
+    double t = parameters * s.optimizer_traffic_bytes / (s.cpu_optimizer ? s.host_memory_bandwidth : stream);
     if (matrix && plan.optimizer != Optimizer::adam)
-      t += orthogonal_flops(parameters, side) / (d.peak_bf16 * d.gemm_ceiling);
+      t += orthogonal_flops(s, parameters, side) / (d.peak_bf16 * d.gemm_ceiling);
     return t;
   };
   const double side = smaller_side(a);
@@ -274,7 +273,7 @@ StateBytes state_bytes(const Setting& set, const DeviceRun& d, const PartMemory&
   double states = s.optimizer_bytes - (p.optimizer == Optimizer::adam ? 0 : kFp32);  // one moment less without Adam
   if (s.fp32_weights && p.zero >= 3) states -= kFp32;       // the weights are the master copy
   out.optimizer = s.cpu_optimizer ? 0 : states * halves * (p.zero >= 1 ? optimizer_shard : whole);
-  if (s.wgrad_fusion) {
+  if (s.wgrad_fusion && s.wgrad_buffers_kept) {
     out.buffers = (d.dense > 0 ? m.dense.buffers : 0) + (d.moe > 0 ? m.moe.buffers : 0);
     // Attention shapes are shared by dense and MoE layers.
     if (d.dense > 0 && d.moe > 0) out.buffers -= m.dense.attention_buffers;
@@ -388,8 +387,7 @@ StageMemory stage_memory(const Setting& set, const DeviceRun& d, int stage, cons
 
 double fragmentation_of(const Stack& s, int tp, double local_tokens) {
   const double factor = tp >= 2 ? s.fragmentation_tp : s.fragmentation;
-  constexpr double kLongContext = 16384;  // tokens on a rank beyond which the allocator fragments more
-  return local_tokens >= kLongContext ? std::max(factor, s.fragmentation_long) : factor;
+  return local_tokens >= s.long_context_tokens ? std::max(factor, s.fragmentation_long) : factor;
 }
 
 double reserve_bytes(const Cluster& c, const Plan& p, double allocated, double passing, double local_tokens) {

@@ -8,17 +8,6 @@
 namespace tessera {
 namespace {
 
-struct Tile {
-  double rows, columns;
-};
-constexpr Tile kTiles[] = {{64, 64}, {128, 64}, {128, 128}, {128, 256}, {256, 128}, {256, 256}};
-constexpr int kSmallTiles = 5;  // without 256x256
-constexpr double kDepthStep = 64;
-
-// Traffic of a scores pass, bytes per element: softmax, mask and dropout forward and backward of stacks that
-// keep the score matrix (dense-step-time.md section 4).
-constexpr double kScoreForwardBytes = 13, kScoreBackwardBytes = 19;
-
 // Next whole number; std::ceil is a call where the instruction set has no rounding. Precondition: 0 <= x < 2^62.
 double up(double x) {
   const double whole = double(static_cast<std::int64_t>(x));
@@ -42,25 +31,25 @@ double format_ratio(const Device& d, Precision p) {
   }
 }
 
-double operand_bytes(Precision p) {
+double operand_bytes(const Stack& s, Precision p) {
   switch (p) {
-    case Precision::bf16: return 2.0;
-    case Precision::nvfp4: return 0.55;
-    default: return 1.0;
+    case Precision::bf16: return s.operand_bytes_bf16;
+    case Precision::fp8: return s.operand_bytes_fp8;
+    case Precision::mxfp8: return s.operand_bytes_mxfp8;
+    case Precision::nvfp4: return s.operand_bytes_nvfp4;
   }
+  return s.operand_bytes_bf16;
 }
 
 double gemm_seconds(const Device& d, double m, double n, double k, double ratio, double bytes_per_element) {
   const double per_sm = d.peak_bf16 / d.sms * d.gemm_ceiling * ratio;
   const double stream = streaming_rate(d);
-  const int tiles = d.gemm_big_tile > 0 ? kSmallTiles + 1 : kSmallTiles;
   double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < tiles; ++i) {
-    const Tile tile = kTiles[i];
+  for (const Tile& tile : d.gemm_tiles) {
     const double count = up(m / tile.rows) * up(n / tile.columns);
     const double rate = per_sm * tile_rate(d, tile.rows, tile.columns);
     for (double split = 1; split <= 8; split *= 2) {
-      const double depth = up(k / split / kDepthStep) * kDepthStep + d.gemm_depth;
+      const double depth = up(k / split / d.gemm_depth_step) * d.gemm_depth_step + d.gemm_depth;
       double t = up(count * split / d.sms) * 2 * tile.rows * tile.columns * depth / rate;
       if (split > 1) t += d.gemm_split_seconds + m * n * 8 * split / stream;
       best = std::min(best, t);
@@ -71,20 +60,16 @@ double gemm_seconds(const Device& d, double m, double n, double k, double ratio,
   return std::max(best, bytes / stream) + d.kernel_gap;
 }
 
-namespace {
-constexpr Tile kGroupedTile{128, 256};
-}
-
 double grouped_flop_seconds(const Device& d, double ratio) {
-  return 1 / (d.peak_bf16 * d.gemm_ceiling * ratio * tile_rate(d, kGroupedTile.rows, kGroupedTile.columns));
+  return 1 / (d.peak_bf16 * d.gemm_ceiling * ratio * tile_rate(d, d.grouped_tile.rows, d.grouped_tile.columns));
 }
 
 double grouped_gemm_seconds(const Device& d, double groups, double m, double n, double k, double ratio,
                             double bytes_per_element, double accumulated_bytes) {
-  constexpr Tile tile = kGroupedTile;
+  const Tile tile = d.grouped_tile;
   const double rate = d.peak_bf16 / d.sms * d.gemm_ceiling * ratio * tile_rate(d, tile.rows, tile.columns);
   const double count = groups * up(m / tile.rows) * up(n / tile.columns);
-  const double depth = up(k / kDepthStep) * kDepthStep + d.gemm_depth;
+  const double depth = up(k / d.gemm_depth_step) * d.gemm_depth_step + d.gemm_depth;
   const double compute = up(count / d.sms) * 2 * tile.rows * tile.columns * depth / rate;
   const double output = accumulated_bytes > 0 ? accumulated_bytes : 2.0;
   const double bytes = groups * ((m * k + k * n) * bytes_per_element + output * m * n);
@@ -107,13 +92,13 @@ AttentionSeconds flash_attention_seconds(const Device& d, const Stack& s, double
   return {flop / (d.peak_bf16 * forward) + d.kernel_gap, kBackwardWork * flop / (d.peak_bf16 * backward) + d.kernel_gap};
 }
 
-AttentionSeconds unfused_attention_seconds(const Device& d, double elements, double head_width) {
+AttentionSeconds unfused_attention_seconds(const Device& d, const Stack& s, double elements, double head_width) {
   const bool aligned = std::fmod(head_width, 8.0) == 0.0;
   const double share = aligned ? d.gemm_ceiling * tile_rate(d, 128, 128) * head_width / (head_width + d.gemm_depth)
                                : d.misaligned_gemm;
   const double rate = d.peak_bf16 * share, stream = streaming_rate(d);
-  return {4 * elements * head_width / rate + elements * kScoreForwardBytes / stream,
-          8 * elements * head_width / rate + elements * kScoreBackwardBytes / stream};
+  return {4 * elements * head_width / rate + elements * s.score_bytes / stream,
+          8 * elements * head_width / rate + elements * s.score_backward_bytes / stream};
 }
 
 }  // namespace tessera

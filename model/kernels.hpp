@@ -10,8 +10,8 @@ double streaming_rate(const Device&);
 /// Sustained GEMM rate of a format over the bf16 rate.
 double format_ratio(const Device&, Precision);
 
-/// Bytes per element of a GEMM operand in a format (nvfp4: 4 bits and a scale per 16 elements).
-double operand_bytes(Precision);
+/// Bytes per element of a GEMM operand in a format.
+double operand_bytes(const Stack&, Precision);
 
 /// Dense GEMM [M,K]x[K,N]: the slower of tile- and wave-quantised compute (tiles, split-K) and operand traffic,
 /// plus the gap between kernels. M, N, K >= 1 elements. Section 2.1 with the in-training ceiling.
@@ -36,6 +36,6 @@ AttentionSeconds flash_attention_seconds(const Device&, const Stack&, double flo
 
 /// Attention with the score matrix in memory (before flash kernels): batched GEMMs of the full square plus passes
 /// over `elements` = batch * heads * s^2 scores.
-AttentionSeconds unfused_attention_seconds(const Device&, double elements, double head_width);
+AttentionSeconds unfused_attention_seconds(const Device&, const Stack&, double elements, double head_width);
 
 }  // namespace tessera

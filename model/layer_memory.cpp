@@ -9,10 +9,6 @@ namespace tessera {
 namespace {
 
 constexpr double kHalf = 2, kSingle = 4;             // bytes of a 16- and a 32-bit number
-constexpr double kRouterSaved = 3 * kSingle + 1;     // logits, scores, probabilities; boolean map
-constexpr double kRowSaved = 12;                     // permuted probability and row map
-constexpr double kScoreSaved = 5;                    // softmax, dropout mask and output without flash attention
-
 
 double kv_share(const Architecture& a, double tp) { return double(a.kv_heads) * a.head_dim / std::min(tp, double(a.kv_heads)); }
 double query_width(const Architecture& a) { return double(a.heads) * a.head_dim; }
@@ -35,8 +31,8 @@ void attention_parameters(const Architecture& a, double tp, double& sharded, dou
 
 // Bytes of a saved input of a linear.
 double input_bytes(const Setting& set) {
-  constexpr double kEighth = 1 + 1.0 / 32;  // 8 bits and a scale per 32 elements
-  return set.precision != Precision::bf16 && set.cluster->stack.eight_bit_inputs ? kEighth : kHalf;
+  const Stack& s = set.cluster->stack;
+  return set.precision != Precision::bf16 && s.eight_bit_inputs ? s.eight_bit_input_bytes : kHalf;
 }
 
 double saved_attention(const Setting& set, const Shard& shard, unsigned modules, bool recompute_norms) {
@@ -58,7 +54,7 @@ double saved_attention(const Setting& set, const Shard& shard, unsigned modules,
   }
   bytes += out * (shard.cp > 1 ? 2 : 1) + kSingle * m * a.heads / t;        // output (twice under cp), log-sum-exp
   if (!s.flash_attention && !(modules & kCoreAttention))
-    bytes += kScoreSaved * shard.micro_batch * double(a.heads) / t * double(set.sequence) * set.sequence / shard.cp;
+    bytes += set.cluster->stack.score_saved_bytes * shard.micro_batch * double(a.heads) / t * double(set.sequence) * set.sequence / shard.cp;
   return bytes + kHalf * h * ms;                                           // input of norm 2
 }
 
@@ -75,7 +71,7 @@ double saved_ffn(const Setting& set, const Shard& shard, bool moe, unsigned modu
   const double fe = double(a.expert_ffn) / shard.etp;
   const double in = input_bytes(set);
   double bytes = recompute_norms ? 0 : kHalf * h * ms;                     // output of norm 2, also the router's input
-  bytes += kRouterSaved * a.experts * ms + kRowSaved * rows + in * h * rows + kHalf * g * fe * rows;
+  bytes += set.cluster->stack.router_saved_bytes * a.experts * ms + set.cluster->stack.row_saved_bytes * rows + in * h * rows + kHalf * g * fe * rows;
   if (!(modules & kExpertActivation)) bytes += in * fe * rows;
   if (!(modules & kSharedExperts)) bytes += (kHalf * g + in) * a.shared_ffn * m / t;
   return bytes;
@@ -110,7 +106,7 @@ double backward_bytes(const Setting& set, const Shard& shard, bool moe) {
   if (shard.tp > 1 && set.cluster->stack.sequence_parallel) bytes += kHalf * h * m;
   if (!set.cluster->stack.wgrad_fusion) bytes += 2 * kHalf * h * ms;  // autograd holds a layer's output and its gradient
   if (!set.cluster->stack.flash_attention)
-    bytes += kScoreSaved * shard.micro_batch * double(a.heads) / t * double(set.sequence) * set.sequence / shard.cp;
+    bytes += set.cluster->stack.score_saved_bytes * shard.micro_batch * double(a.heads) / t * double(set.sequence) * set.sequence / shard.cp;
   return bytes;
 }
 
@@ -131,6 +127,14 @@ double ffn_shapes(const Architecture& a, const Shard& shard, bool moe) {
   const double t = shard.tp, h = double(a.hidden), g = a.gated ? 2 : 1;
   if (moe) return (g + 1) * h * a.expert_ffn / shard.etp + (g + 1) * h * a.shared_ffn / t;
   return (g + 1) * h * a.dense_ffn / t;
+}
+
+// Elements of the largest weight of a layer whose gradient is accumulated by its GEMM.
+double largest_shape(const Architecture& a, const Shard& shard, bool moe) {
+  const double t = shard.tp, h = double(a.hidden), g = a.gated ? 2 : 1;
+  const double in = a.attention == AttentionKind::mla ? h * double(a.heads) * a.v_head / t : h * (query_width(a) / t + 2 * kv_share(a, t));
+  const double ffn = moe ? g * h * std::max(double(a.expert_ffn) / shard.etp, double(a.shared_ffn) / t) : g * h * a.dense_ffn / t;
+  return std::max(in, ffn);
 }
 
 // Inputs of the linears and gradients of their outputs: what is left to hold between the two halves of a split
@@ -182,7 +186,9 @@ LayerMemory layer_memory(const Setting& set, const Shard& shard, bool moe, unsig
   l.saved_whole = saved_bytes(set, shard, moe, 0);
   l.weight_inputs = std::min(weight_inputs(set, shard, moe), l.saved_whole);
   l.backward = backward_bytes(set, shard, moe) + (l.saved_whole - l.saved);
-  if (set.cluster->stack.wgrad_fusion) {
+  const Stack& s = set.cluster->stack;
+  if (s.wgrad_fusion && !s.wgrad_buffers_kept) l.backward += kHalf * largest_shape(*set.architecture, shard, moe);
+  if (s.wgrad_fusion && s.wgrad_buffers_kept) {
     l.attention_buffers = kHalf * attention_shapes(*set.architecture, shard);
     l.buffers = l.attention_buffers + kHalf * ffn_shapes(*set.architecture, shard, moe);
   }

@@ -10,19 +10,6 @@
 namespace tessera {
 namespace {
 
-// Point-wise traffic in bytes per token and element (bf16 reads and writes), counted op by op:
-// two norms and two residual additions are 20 B of the width forward and as much backward.
-constexpr double kNormResidualBytes = 20, kRotaryBytes = 4, kQkNormBytes = 4;
-constexpr double kLatentBytes = 16, kLatentHeadBytes = 8;       // MLA: norms, splits and concatenations
-constexpr double kRouterBytes = 32, kRouterHidden = 6;          // fp32 logits, top-k, probabilities; un-permute
-constexpr double kPermuteBytes = 14;                            // permutes on both sides of the exchange, K copies
-constexpr double kExpertActivationForward = 9, kExpertActivationBackward = 15.2;
-constexpr double kOpByOpForward = 48, kOpByOpBackward = 96;     // clamped and biased gate, one kernel per operation
-constexpr double kBackwardOfPermute = 1.7;
-constexpr double kSharedForward = 6, kSharedBackward = 10;
-constexpr double kCastBytes = 4;                                // read 2, write a row- and a column-wise copy
-constexpr double kEmbeddingBytes = 12;                          // gather, write, and the scatter-add backward
-
 double cast_factor(const Stack& s, Precision p) {
   switch (p) {
     case Precision::bf16: return 0;
@@ -42,7 +29,7 @@ struct View {
   double ratio, bytes, m, ms, tp, stream, cast;
   View(const Setting& set, const Shard& shard)
       : a(*set.architecture), d(set.cluster->device), f(set.cluster->fabric), s(set.cluster->stack),
-        ratio(format_ratio(d, set.precision)), bytes(operand_bytes(set.precision)), m(local_tokens(set, shard)),
+        ratio(format_ratio(d, set.precision)), bytes(operand_bytes(s, set.precision)), m(local_tokens(set, shard)),
         ms(split_tokens(set, shard)), tp(shard.tp), stream(streaming_rate(d)), cast(cast_factor(s, set.precision)) {}
 
   // A linear layer: forward, and its two backward GEMMs.
@@ -59,14 +46,13 @@ struct View {
     w.input_gradient[Term::pointwise] += factor * backward_bytes / stream;
   }
   void casts(Work& w, double share, double forward_elements, double backward_elements) const {
-    w.forward[Term::casts] += share * cast * kCastBytes * forward_elements / stream;
-    w.input_gradient[Term::casts] += share * cast * kCastBytes * backward_elements / stream;
+    w.forward[Term::casts] += share * cast * s.cast_bytes * forward_elements / stream;
+    w.input_gradient[Term::casts] += share * cast * s.cast_bytes * backward_elements / stream;
   }
   // Tensor-parallel all-gathers and reduce-scatters: half of the layer's units belong to each of its two blocks.
   void tensor_parallel(Work& w) const {
     if (tp <= 1) return;
-    constexpr double kLowPrecisionGather = 0.75;  // gathers of 8-bit activations, reduce-scatters in bf16
-    const double width = ratio != 1 && s.flash_attention ? kLowPrecisionGather : 1;
+    const double width = ratio != 1 && s.flash_attention ? s.low_precision_gather : 1;
     const double unit = ring_seconds(f, {tp, 1}, 2 * m * a.hidden * width, 1) * s.tp_exposed;
     w.forward[Term::tensor_parallel] += unit * s.tp_forward_units / 2;
     w.input_gradient[Term::tensor_parallel] += unit * s.tp_backward_units / 2;
@@ -99,7 +85,7 @@ void context_parallel_ring(const View& v, const Setting& set, const Shard& shard
   const FabricLevel& level = v.f.levels[across ? 1 : 0];
   const double rate = level.bandwidth * level.share, block = 4 * v.m * kv_width;
   const double latency = v.f.levels.front().latency;
-  const double merge = 12 * v.m * out_width / v.stream;  // rescaling the partial outputs
+  const double merge = v.s.ring_merge_bytes * v.m * out_width / v.stream;  // rescaling the partial outputs
   w.forward[Term::context_parallel] +=
       (cp - 1) * (std::max(0.0, block / rate + latency - core.forward / cp) + v.s.ring_step_seconds + merge);
   w.input_gradient[Term::context_parallel] +=
@@ -118,7 +104,7 @@ void add_core(const View& v, const Setting& set, const Shard& shard, Piece& p) {
     const double flop = score_flop(a, shard.micro_batch, s) / v.tp / shard.cp;
     core = flash_attention_seconds(v.d, v.s, flop, s / shard.cp, head, set.precision != Precision::bf16);
   } else {
-    core = unfused_attention_seconds(v.d, shard.micro_batch * double(a.heads) / v.tp * s * s / shard.cp, head);
+    core = unfused_attention_seconds(v.d, v.s, shard.micro_batch * double(a.heads) / v.tp * s * s / shard.cp, head);
   }
   core.forward *= share;
   core.backward *= share;
@@ -144,8 +130,8 @@ void add_latent_attention(const View& v, Piece& p) {
   p.last_gemm = v.linear(w, Term::gemm, v.m, double(a.hidden), n * double(a.v_head));
   p.gemm_forward = down + p.latent_up + p.last_gemm;
   const double latents = double(a.q_lora + a.kv_lora + a.qk_rope), heads = n * (2 * qk + a.v_head);
-  const double bytes = v.m * (kLatentBytes * latents + kLatentHeadBytes * heads);
-  v.pointwise(w, v.s.pointwise_factor, bytes, kBackwardOfPermute * bytes);
+  const double bytes = v.m * (v.s.latent_bytes * latents + v.s.latent_head_bytes * heads);
+  v.pointwise(w, v.s.pointwise_factor, bytes, v.s.permute_backward * bytes);
   v.casts(w, 1, v.m * (2 * a.hidden / 1.0 + a.q_lora + a.kv_lora + n * a.v_head),
           v.m * (latents + n * (qk + a.qk_nope + a.v_head) + a.hidden));
 }
@@ -160,8 +146,8 @@ void add_grouped_query_attention(const View& v, Piece& p) {
   const double in = v.linear(p.work, Term::gemm, v.m, qkv, double(a.hidden));
   p.last_gemm = v.linear(p.work, Term::gemm, v.m, double(a.hidden), width);
   p.gemm_forward = in + p.last_gemm;
-  double bytes = kRotaryBytes * v.m * (width + kv);
-  if (a.qk_norm != QkNorm::none) bytes += kQkNormBytes * v.m * (width + kv);
+  double bytes = v.s.rotary_bytes * v.m * (width + kv);
+  if (a.qk_norm != QkNorm::none) bytes += v.s.qk_norm_bytes * v.m * (width + kv);
   v.pointwise(p.work, v.s.pointwise_factor, bytes, bytes);
   v.casts(p.work, 1, v.ms * a.hidden + v.m * width, v.m * qkv + v.ms * a.hidden);
 }
@@ -184,9 +170,9 @@ Piece projection_piece(const Setting& set, const Shard& shard) {
     add_latent_attention(v, p);
   else
     add_grouped_query_attention(v, p);
-  const double half = kNormResidualBytes / 2 * v.ms * v.a.hidden;  // one norm, one residual
+  const double half = v.s.norm_residual_bytes / 2 * v.ms * v.a.hidden;  // one norm, one residual
   v.pointwise(p.work, v.s.pointwise_factor, half, half);
-  p.norms = v.s.pointwise_factor * 4 * v.ms * v.a.hidden / v.stream;
+  p.norms = v.s.pointwise_factor * v.s.norm_bytes * v.ms * v.a.hidden / v.stream;
   v.tensor_parallel(p.work);
   return p;
 }
@@ -204,9 +190,9 @@ Piece dense_ffn_piece(const Setting& set, const Shard& shard) {
   const double in = v.linear(p.work, Term::gemm, v.m, g * f, h);
   p.last_gemm = v.linear(p.work, Term::gemm, v.m, h, f);
   p.gemm_forward = in + p.last_gemm;
-  const double half = kNormResidualBytes / 2 * v.ms * h;
+  const double half = v.s.norm_residual_bytes / 2 * v.ms * h;
   v.pointwise(p.work, v.s.pointwise_factor, half + 2 * (g + 1) * v.m * f, half + 2 * (2 * g + 1) * v.m * f);
-  p.norms = v.s.pointwise_factor * 4 * v.ms * h / v.stream;
+  p.norms = v.s.pointwise_factor * v.s.norm_bytes * v.ms * h / v.stream;
   v.casts(p.work, 1, v.ms * h + v.m * f, v.m * g * f + v.ms * h);
   v.tensor_parallel(p.work);
   return p;
@@ -220,7 +206,7 @@ void add_shared_expert(const View& v, Piece& p) {
   Work w;
   p.shared_forward = v.linear(w, Term::gemm, v.m, g * f, h) + v.linear(w, Term::gemm, v.m, h, f);
   p.shared_backward = w.input_gradient[Term::gemm] + w.weight_gradient[Term::gemm];
-  v.pointwise(w, v.s.moe_pointwise_factor, kSharedForward * v.m * f, kSharedBackward * v.m * f);
+  v.pointwise(w, v.s.moe_pointwise_factor, v.s.shared_activation_bytes * v.m * f, v.s.shared_activation_backward_bytes * v.m * f);
   v.casts(w, v.s.expert_cast_share, v.m * f, v.m * g * f);
   p.work += w;
 }
@@ -230,10 +216,10 @@ void add_expert_pointwise(const View& v, double tokens, double elements, Piece& 
   const Architecture& a = v.a;
   const Stack& s = v.s;
   const double h = double(a.hidden), g = a.gated ? 2 : 1;
-  const double route = v.ms * (kRouterHidden * h + kRouterBytes * a.experts) + kPermuteBytes * v.ms * double(a.top_k) * h;
-  v.pointwise(p.work, s.moe_pointwise_factor, route, kBackwardOfPermute * route);
-  const double forward = a.unfused_activation > 0 ? kOpByOpForward : kExpertActivationForward;
-  const double backward = a.unfused_activation > 0 ? kOpByOpBackward : kExpertActivationBackward;
+  const double route = v.ms * (s.router_hidden_bytes * h + s.router_bytes * a.experts) + s.permute_bytes * v.ms * double(a.top_k) * h;
+  v.pointwise(p.work, s.moe_pointwise_factor, route, s.permute_backward * route);
+  const double forward = a.unfused_activation > 0 ? s.stepwise_activation_bytes : s.expert_activation_bytes;
+  const double backward = a.unfused_activation > 0 ? s.stepwise_activation_backward_bytes : s.expert_activation_backward_bytes;
   v.pointwise(p.work, s.moe_pointwise_factor, forward * elements, backward * elements);
   p.activation = s.moe_pointwise_factor * forward * elements / v.stream;
   v.casts(p.work, s.expert_cast_share, tokens * h + elements, g * elements + tokens * h);
@@ -331,9 +317,9 @@ Piece beside_experts_piece(const Setting& set, const Shard& shard) {
   const View v(set, shard);
   Piece p;
   if (v.a.shared_ffn > 0) add_shared_expert(v, p);
-  const double half = kNormResidualBytes / 2 * v.ms * v.a.hidden;
+  const double half = v.s.norm_residual_bytes / 2 * v.ms * v.a.hidden;
   v.pointwise(p.work, v.s.pointwise_factor, half, half);
-  p.norms = v.s.pointwise_factor * 4 * v.ms * v.a.hidden / v.stream;
+  p.norms = v.s.pointwise_factor * v.s.norm_bytes * v.ms * v.a.hidden / v.stream;
   return p;
 }
 
@@ -366,9 +352,8 @@ Directions exposed_exchange(const Stack& s, const Piece& ffn, bool overlapped) {
   const double exposed = s.expert_overlap || overlapped ? 1 - s.expert_overlap_share : 1;
   Directions out{ffn.exchange, ffn.exchange};
   if (s.shared_overlap) {
-    constexpr double kLeast = 0.1;  // launch and copy parts that nothing hides
-    out.forward = std::max(kLeast * out.forward, out.forward - ffn.shared_forward);
-    out.backward = std::max(kLeast * out.backward, out.backward - ffn.shared_backward);
+    out.forward = std::max(s.exchange_floor * out.forward, out.forward - ffn.shared_forward);
+    out.backward = std::max(s.exchange_floor * out.backward, out.backward - ffn.shared_backward);
   }
   return {exposed * out.forward, exposed * out.backward};
 }
@@ -421,7 +406,7 @@ Work layer_work(const Setting& set, const Piece& attention, const Piece& ffn, bo
 Work embedding_work(const Setting& set, const Shard& shard) {
   const View v(set, shard);
   Work w;
-  const double bytes = kEmbeddingBytes / 2 * v.ms * v.a.hidden;
+  const double bytes = v.s.embedding_bytes / 2 * v.ms * v.a.hidden;
   w.forward[Term::head] += bytes / v.stream;
   w.input_gradient[Term::head] += bytes / v.stream;
   if (shard.tp > 1) {
@@ -436,14 +421,13 @@ Work head_work(const Setting& set, const Shard& shard) {
   const View v(set, shard);
   Work w;
   const double vocabulary = padded_vocabulary(v.a, shard.tp), h = double(v.a.hidden);
-  constexpr double kBf16Bytes = 2;
-  w.forward[Term::head] += gemm_seconds(v.d, v.m, vocabulary, h, 1, kBf16Bytes);
-  w.input_gradient[Term::head] += gemm_seconds(v.d, v.m, h, vocabulary, 1, kBf16Bytes);
-  w.weight_gradient[Term::head] += gemm_seconds(v.d, vocabulary, h, v.m, 1, kBf16Bytes);
+  const double width = v.s.operand_bytes_bf16;
+  w.forward[Term::head] += gemm_seconds(v.d, v.m, vocabulary, h, 1, width);
+  w.input_gradient[Term::head] += gemm_seconds(v.d, v.m, h, vocabulary, 1, width);
+  w.weight_gradient[Term::head] += gemm_seconds(v.d, vocabulary, h, v.m, 1, width);
   const double loss = v.s.cross_entropy_passes * 4 * v.m * vocabulary / v.stream;
-  constexpr double kForwardShare = 0.6;  // of the loss kernel's passes (B200 cross-entropy table)
-  w.forward[Term::head] += kForwardShare * loss;
-  w.input_gradient[Term::head] += (1 - kForwardShare) * loss;
+  w.forward[Term::head] += v.s.loss_forward_share * loss;
+  w.input_gradient[Term::head] += (1 - v.s.loss_forward_share) * loss;
   if (shard.tp > 1) {
     const double unit = ring_seconds(v.f, {v.tp, 1}, 2 * v.m * h, 1);
     w.forward[Term::tensor_parallel] += unit;

@@ -249,8 +249,7 @@ std::string source_after(const std::string& file, const ErrorSummary& e, const s
 
 int run_runs(const Options& o, bool json) {
   const CsvTable table = CsvTable::read(o.runs);
-  if (!table.has("gpu") || !table.has("n_gpus"))
-    throw InputError(o.runs + ": columns 'gpu' and 'n_gpus' are missing", "a run needs at least its device and their number", "see docs/accuracy.md for the columns.");
+  table.require({"gpu", "n_gpus"}, o.runs, "a run needs at least its device and their number");
   const Presets presets(o.presets);
   const std::vector<std::string> quality = o.quality.size() == 1 && o.quality[0] == "all" ? std::vector<std::string>{} : o.quality;
   MappedRuns runs = RunMapping(presets, o.map).map(table, quality);

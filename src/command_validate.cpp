@@ -12,6 +12,7 @@
 #include "io/run_fit.hpp"
 #include "io/validation.hpp"
 #include "tessera/error.hpp"
+#include "tessera/units.hpp"
 
 namespace tessera {
 namespace {
@@ -62,6 +63,22 @@ void print_breakdown(const ScoredRun& s) {
   fmt::print("     {}\n", line.substr(1));
 }
 
+// What a run is said to need that ran: the heaviest stage's parts.
+void print_refused(const Validation& v) {
+  fmt::print("{} runs that ran are called infeasible\n", v.infeasible);
+  for (const ScoredRun& s : v.scored) {
+    if (s.feasible) continue;
+    const Plan& p = s.run->plan;
+    const StageMemory& m = s.cost.stages[static_cast<std::size_t>(s.cost.heaviest_stage)];
+    fmt::print("  {:>6} {:<20.20} {:<10} {:>5} GPUs {} tp{} cp{} pp{} v{} ep{} b{}: needs {:.1f} of {:.1f} GiB\n", s.run->row_id, s.run->model, s.run->device,
+               p.devices(), to_string(p.precision), p.tp, p.cp, p.pp, p.virtual_stages, p.ep, p.micro_batch, s.cost.memory_with_reserve_bytes / kGiB,
+               s.cost.capacity_bytes / kGiB);
+    fmt::print("     stage {}: weights {:.1f} gradients {:.1f} optimizer {:.1f} activations {:.1f} working set {:.1f} reserve {:.1f} GiB\n", s.cost.heaviest_stage,
+               m.weights / kGiB, m.gradients / kGiB, m.optimizer / kGiB, m.activations / kGiB, m.working_set / kGiB,
+               (s.cost.memory_with_reserve_bytes - s.cost.memory_bytes) / kGiB);
+  }
+}
+
 void print_tables(const MappedRuns& runs, const Validation& v, const Options& o, std::size_t constants) {
   fmt::print("{} rows, {} scored; {} fitted constants of devices, links and stacks{}\n", runs.rows, v.scored.size(), constants,
              o.cross.empty() ? "" : fmt::format("; each {} left out of the fit that predicts it", o.cross));
@@ -81,7 +98,7 @@ void print_tables(const MappedRuns& runs, const Validation& v, const Options& o,
   fmt::print("\nPlans of one model, cluster, format, batch and source: {} groups, {} pairs; mean Kendall tau {:.2f}; of pairs more than 5 % apart "
              "{:.0f} % in the right order; the plan predicted best is {:.1f} % slower than the best\n",
              v.groups.groups, v.groups.pairs, v.groups.kendall_tau, v.groups.ordered_pct, v.groups.top1_regret_pct);
-  fmt::print("{} runs that ran are called infeasible\n", v.infeasible);
+  print_refused(v);
   std::vector<const ScoredRun*> worst;
   for (const auto& s : v.scored)
     if (s.run->seconds) worst.push_back(&s);
@@ -100,8 +117,7 @@ int run_validate(const Session& session, const Options& o) {
   std::optional<OutputFile> out;
   if (!o.out.empty()) out.emplace("--out", o.out);
   const CsvTable table = CsvTable::read(o.runs);
-  if (!table.has("gpu") || !table.has("n_gpus"))
-    throw InputError(o.runs + ": columns 'gpu' and 'n_gpus' are missing", "a run needs at least its device and their number", "see docs/accuracy.md for the columns.");
+  table.require({"gpu", "n_gpus"}, o.runs, "a run needs at least its device and their number");
   const Presets presets(o.presets);
   const RunMapping mapping(presets, o.map);
   const std::vector<std::string> quality = o.quality.size() == 1 && o.quality[0] == "all" ? std::vector<std::string>{} : o.quality;

@@ -4,11 +4,17 @@
 #include <cstdint>
 #include <string>
 #include <vector>
+#include "tessera/operations.hpp"
 #include "tessera/plan.hpp"
 
 namespace tessera {
 
 enum class Generation : std::uint8_t { ampere, hopper, blackwell };  ///< whose attention kernels are used
+
+/// Rows and columns of a product that one SM computes at a time.
+struct Tile {
+  double rows = 0, columns = 0;
+};
 
 /// An accelerator. Rates are dense (no structured sparsity).
 struct Device {
@@ -24,7 +30,9 @@ struct Device {
   double gemm_tile_half = 0;    ///< a0 [elements]: operand traffic of small tiles, a/(a+a0)
   double gemm_depth = 0;        ///< K0 [elements]: prologue and epilogue of a tile
   double gemm_split_seconds = 0;  ///< extra time of a split-K kernel [s]
-  double gemm_big_tile = 0;       ///< 1: has 256x256 tiles
+  std::vector<Tile> gemm_tiles;   ///< output tiles of the library's kernels; the fastest is taken
+  Tile grouped_tile;              ///< of grouped GEMMs
+  double gemm_depth_step = 0;     ///< [elements] of K that a tile takes at a time
   double fp8_ratio = 1, fp4_ratio = 1;  ///< sustained GEMM rate over bf16
   double power_relief = 0;  ///< GEMM rate gained per share of a layer's time without GEMMs: the clock recovers
   // Flash attention, share of the bf16 peak on half-square FLOP at head width <= 64 and above.
@@ -33,7 +41,7 @@ struct Device {
   double misaligned_gemm = 0;        ///< share of peak of batched GEMMs whose head width is no multiple of 8
   double hbm_share = 0;              ///< achieved share of HBM bandwidth of point-wise kernels
   double kernel_gap = 0;             ///< idle time between dependent kernels [s]
-  double time_error = 0.12;          ///< expected relative error of a predicted step time on this device
+  double time_error = 1;             ///< expected relative error of a predicted step time on this device
 };
 
 /// One level of the network, from the inside out.
@@ -57,8 +65,9 @@ struct Fabric {
 enum class GraphMode : std::uint8_t { none, partial, full };           ///< CUDA-graph capture
 enum class Dispatcher : std::uint8_t { all_to_all, deduplicated };     ///< expert token exchange
 
-/// A software stack: what it fuses, overlaps and forbids, and what its host costs.
-struct Stack {
+/// A software stack: what it fuses, overlaps and forbids, and what its host costs; what its operations move and keep. Made by
+/// hand it has neutral constants; the preset stacks/base has those of a plain stack.
+struct Stack : Operations {
   std::string name;
   // Legality.
   bool folding = true;             ///< expert mesh folded over tp*cp*dp
@@ -75,6 +84,7 @@ struct Stack {
   bool fused_experts = false;      ///< grouped expert FFN without per-expert launches
   bool early_stop = false;         ///< checkpoint recomputation stops before the last GEMM
   bool wgrad_fusion = true;        ///< gradient accumulation fused into the GEMM (dummy buffers in memory)
+  bool wgrad_buffers_kept = true;  ///< ... and those buffers stay allocated, one for each shape of a weight
   GraphMode graph = GraphMode::none;
   Dispatcher dispatcher = Dispatcher::all_to_all;
   bool expert_overlap = false;     ///< all-to-all overlapped with compute of another micro-batch
@@ -89,40 +99,40 @@ struct Stack {
   // Constants (the table of keys with unit and meaning is constant_fields() in model/constants.hpp).
   double attention_ampere = 1, attention_hopper = 1, attention_blackwell = 1;  ///< x device kernel, forward
   double attention_backward_ampere = 1, attention_backward_hopper = 1, attention_backward_blackwell = 1;
-  double fp8_attention_rate = 1.3;
+  double fp8_attention_rate = 1;
   double pointwise_factor = 1, moe_pointwise_factor = 1;
-  double cast_fp8 = 1.5, cast_mxfp8 = 2.7, cast_nvfp4 = 6.7, expert_cast_share = 1;
-  double cross_entropy_passes = 9;
-  double gradient_bytes = 4, accumulate_share = 0.48;
-  double tp_exposed = 1, tp_forward_units = 4, tp_backward_units = 4;
-  double dp_exposed = 0.15, expert_dp_exposed = 0.39, dp_buckets = 8;
-  double fsdp_contention = 0.37;
-  double p2p_exposed = 0.64, p2p_exposed_interleaved = 0.28, chunk_seconds = 2e-4;
-  double ring_step_seconds = 6e-5;
+  double cast_fp8 = 1, cast_mxfp8 = 1, cast_nvfp4 = 1, expert_cast_share = 1;
+  double cross_entropy_passes = 0;
+  double gradient_bytes = 0, accumulate_share = 1;
+  double tp_exposed = 1, tp_forward_units = 0, tp_backward_units = 0;
+  double dp_exposed = 1, expert_dp_exposed = 1, dp_buckets = 1;
+  double fsdp_contention = 0;
+  double p2p_exposed = 1, p2p_exposed_interleaved = 1, chunk_seconds = 0;
+  double ring_step_seconds = 0;
   double broadcast_seconds = 0;
-  double step_seconds = 0.04;
-  double node_jitter = 0.0022, node_jitter_low_precision = 0.0029, stage_jitter = 0.0;
-  double early_stop_share = 0.5;
+  double step_seconds = 0;
+  double node_jitter = 0, node_jitter_low_precision = 0, stage_jitter = 0;
+  double early_stop_share = 0;
   double host_layer_seconds = 0, host_dense_layer_seconds = 0, host_expert_seconds = 0;
-  double host_recompute_layer = 1.33, host_recompute_expert = 1.23;  ///< x with full recomputation
-  double host_serial_share = 0.5, graph_host_share = 0.05, host_coupling_seconds = 0;
-  double expert_overlap_share = 0.66;
+  double host_recompute_layer = 1, host_recompute_expert = 1;  ///< x with full recomputation
+  double host_serial_share = 0, graph_host_share = 1, host_coupling_seconds = 0;
+  double expert_overlap_share = 0;
   double imbalance = 0;           ///< busiest rank's tokens over the mean, minus 1
   // Memory (memory-and-space.md section A).
-  double loss_bytes_per_logit = 2;
-  double optimizer_bytes = 12;         ///< [B] of Adam states and master weights per parameter
-  double main_gradient_bytes = 4;      ///< [B] of a parameter's accumulated gradient
-  double sharded_gradient_bytes = 4;   ///< [B] the same under ZeRO >= 2 (6 where a 16-bit shard is held too)
-  double deferred_weight_share = 0.5;  ///< ZB-H1: share of a layer's linear inputs held for late weight gradients
-  double host_memory_bandwidth = 2.5e10;  ///< [B/s] per device, of an optimizer on the host
+  double loss_bytes_per_logit = 0;
+  double optimizer_bytes = 0;          ///< [B] of Adam states and master weights per parameter
+  double main_gradient_bytes = 0;      ///< [B] of a parameter's accumulated gradient
+  double sharded_gradient_bytes = 0;   ///< [B] the same under ZeRO >= 2 (6 where a 16-bit shard is held too)
+  double deferred_weight_share = 1;    ///< ZB-H1: share of a layer's linear inputs held for late weight gradients
+  double host_memory_bandwidth = 0;    ///< [B/s] per device, of an optimizer on the host
   double memory_constant = 0;     ///< [B] allocated beside the tensors
-  double fragmentation = 1.065, fragmentation_tp = 1.03, fragmentation_long = 1.08;
+  double fragmentation = 1, fragmentation_tp = 1, fragmentation_long = 1;
   double activation_fragmentation = 0;  ///< further reserved share of activations and working set
   double activation_offload = 0;  ///< share of the saved activations held in host memory
   double bucket_bytes = 0;        ///< [B] communication buckets that are full while the head's fp32 gradient exists
-  double context_bytes = 2e9;     ///< CUDA context and NCCL [B]
+  double context_bytes = 0;       ///< CUDA context and NCCL [B]
   double buffer_bytes = 0;        ///< symmetric dispatcher buffers outside the allocator [B]
-  double time_error = 0.10;       ///< expected relative error of a predicted step time with this stack
+  double time_error = 1;          ///< expected relative error of a predicted step time with this stack
 };
 
 struct Cluster {

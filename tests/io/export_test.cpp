@@ -18,6 +18,7 @@
 #include "io/architecture_reader.hpp"
 #include "io/huggingface.hpp"
 #include "io/megatron_arguments.hpp"
+#include "io/preset_reader.hpp"
 #include "io/toml_reader.hpp"
 #include "tessera/error.hpp"
 
@@ -33,6 +34,7 @@ Cluster cluster_of(std::int64_t devices) {
   c.device.name = "B200";
   c.fabric.name = "test";
   c.fabric.node_devices = 8;
+  c.stack = Presets().stack("base");
   c.stack.name = "test-stack";
   c.stack.uneven_stages = true;
   c.devices = devices;

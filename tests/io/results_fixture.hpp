@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "io/preset_reader.hpp"
 #include "tessera/space.hpp"
 #include "tessera/sweep.hpp"
 
@@ -39,6 +40,7 @@ inline Cluster cluster(std::int64_t devices) {
   c.device.peak_bf16 = 1e15;
   c.device.capacity = 80e9;
   c.fabric.name = "test-fabric";
+  c.stack = Presets().stack("base");
   c.stack.name = "test-stack";
   c.devices = devices;
   c.memory_cap = 80e9;

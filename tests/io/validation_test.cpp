@@ -1,6 +1,7 @@
 // The accuracy that the documentation states, on the measurements of TESSERA_DATA; tables with faults.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -69,6 +70,7 @@ TEST_CASE("step times and memory of published runs") {
   CHECK(summarise(fsdp).median_abs_pct <= 3);
   CHECK(summarise(fsdp).mean_abs_pct <= 3.5);
   CHECK(free_constants(runs.runs).size() <= 70);
+  CHECK(v.infeasible == 0);
 }
 
 TEST_CASE("the paper's own runs") {
@@ -120,4 +122,29 @@ TEST_CASE("columns in any order give the same prediction") {
   REQUIRE(a.runs.size() == 1);
   REQUIRE(b.runs.size() == 1);
   CHECK(predict_seconds(a.runs[0]) == predict_seconds(b.runs[0]));
+}
+
+TEST_CASE("nonsense in a cell is a reason, never a wrong number") {
+  const std::string start = "1,x,Megatron-Core,own,32,4096,32,8,14336,128256,,,H100,";
+  const auto reason = [&](const std::string& rest) {
+    const MappedRuns runs = map_text(kHeader + start + rest + "\n");
+    return runs.skipped.empty() ? std::string() : runs.skipped.front().first;
+  };
+  CHECK(reason("8,BF16,4096,64,1,1,1,3.1,A") == "");
+  CHECK(reason("8,BF16,4096,64,1,1,1,-3.1,A") == "step time is not a positive number");
+  CHECK(reason("8,BF16,4096,64,1,1,1,soon,A") == "step time is not a positive number");
+  CHECK(reason("8,BF16,4096,64,1,1,1,1e400,A") == "step time is not a positive number");
+  CHECK(reason("8,BF16,4096,64,1,1,1,0.001,A") == "faster than the peak of the device");
+  CHECK(reason("8,BF16,4096,64,1,4294967297,1,3.1,A") == "tp is beyond any cluster");
+  CHECK(reason("8,BF16,4096,64,0x1,1,1,3.1,A") == "micro-batch is not a number");
+  CHECK(reason("8,BF16,4096,64,1.5,1,1,3.1,A") == "micro-batch is not a positive whole number");
+  CHECK(reason("1e18,BF16,4096,64,1,1,1,3.1,A") == "n_gpus is not a positive whole number");
+}
+
+TEST_CASE("tables of any line ending, and those that lack the device, are told apart") {
+  std::string text = kHeader + "1,x,Megatron-Core,own,32,4096,32,8,14336,128256,,,H100,8,BF16,4096,64,1,1,1,3.1,A\n";
+  std::replace(text.begin(), text.end(), '\n', '\r');
+  CHECK(map_text(text).runs.size() == 1);
+  const CsvTable wrong = CsvTable::parse("gpu;n_gpus\nH100;8\n", "runs.csv");
+  CHECK_THROWS_WITH(wrong.require({"gpu"}, "runs.csv", "it is needed"), Catch::Contains("'gpu' is missing") && Catch::Contains("gpu;n_gpus") && Catch::Contains("commas"));
 }

@@ -1,8 +1,9 @@
-// Studies of tests: the ladder of the paper on B200-like clusters, made by hand (no preset, no file).
+// Studies of tests: the ladder of the paper on B200-like clusters, made by hand (but for what the operations of a plain stack move).
 #pragma once
 #include <random>
 #include <vector>
 
+#include "io/preset_reader.hpp"
 #include "tessera/space.hpp"
 #include "tessera/sweep.hpp"
 
@@ -20,9 +21,13 @@ inline Cluster cluster(std::int64_t devices) {
   c.device.sms = 148;
   c.device.gemm_ceiling = 0.75;
   c.device.hbm_share = 0.8;
+  c.device.gemm_tiles = {{64, 64}, {128, 64}, {128, 128}, {128, 256}, {256, 128}};
+  c.device.grouped_tile = {128, 256};
+  c.device.gemm_depth_step = 64;
   c.device.attention_forward = c.device.attention_forward_64 = 0.6;
   c.device.attention_backward = c.device.attention_backward_64 = 0.5;
   c.fabric.levels = {{"nvlink", 8, 9e11, 0.8, 1e-5, 1e-6, 1}, {"network", 0, 5e10, 0.8, 2e-5, 1e-6, 1}};
+  c.stack = Presets().stack("base");
   c.devices = devices;
   c.memory_cap = 179e9;
   return c;
